@@ -1,0 +1,93 @@
+//! The embedded agent: offline and deterministic. It shows that it was given the whole transcript, so that everything
+//! can be tried on a machine with no model.
+
+use async_trait::async_trait;
+use tokio_util::sync::CancellationToken;
+
+use super::{Agent, AgentError, Prompt, Sink};
+use crate::session::transcript::{Message, Role, Transcript};
+
+pub struct Echo;
+
+#[async_trait]
+impl Agent for Echo {
+    fn name(&self) -> &'static str {
+        "echo"
+    }
+
+    async fn turn(
+        &self,
+        prompt: Prompt<'_>,
+        sink: &Sink<'_>,
+        _cancel: &CancellationToken,
+    ) -> Result<String, AgentError> {
+        let reply = if prompt.handoff {
+            welcome(&prompt)
+        } else {
+            answer(&prompt)
+        };
+        for line in reply.split_inclusive('\n') {
+            sink.push(line);
+        }
+        Ok(reply)
+    }
+}
+
+fn welcome(prompt: &Prompt<'_>) -> String {
+    let mut lines = vec![format!(
+        "I am here with \"{}\": {}.",
+        prompt.session.name(),
+        summary(prompt.transcript)
+    )];
+    if let Some(last) = last_words(prompt.transcript, Role::User) {
+        lines.push(format!("You last said: {last}"));
+    }
+    if let Some(last) = last_words(prompt.transcript, Role::Assistant) {
+        lines.push(format!("I last said: {last}"));
+    }
+    lines.push("Go on whenever you like.".into());
+    lines.join("\n")
+}
+
+fn answer(prompt: &Prompt<'_>) -> String {
+    format!(
+        "You said: {}\n(I remember {}.)",
+        prompt.message,
+        summary(prompt.transcript)
+    )
+}
+
+fn summary(transcript: &Transcript) -> String {
+    let count = |role: Role| {
+        transcript
+            .messages
+            .iter()
+            .filter(|m| m.role == role)
+            .count()
+    };
+    format!(
+        "{} messages, {} of yours, {} of mine, {} tool results",
+        transcript.messages.len(),
+        count(Role::User),
+        count(Role::Assistant),
+        count(Role::Tool)
+    )
+}
+
+fn last_words(transcript: &Transcript, role: Role) -> Option<String> {
+    let said = transcript
+        .messages
+        .iter()
+        .rev()
+        .filter(|m| m.role == role)
+        .map(Message::plain);
+    let words = said
+        .map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "))
+        .find(|text| !text.is_empty())?;
+    let short: String = words.chars().take(120).collect();
+    Some(if short.len() < words.len() {
+        format!("{short}…")
+    } else {
+        short
+    })
+}

@@ -1,0 +1,143 @@
+//! hermesd: arguments → call → exit code.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use hermesd::cli::output::{self, Output};
+use hermesd::cli::{CliError, demo};
+use hermesd::config::{self, Config, Overrides};
+use hermesd::daemon::{self, DaemonError};
+
+const EXIT_CODES: &str = "\
+Exit codes:
+   0  stopped cleanly
+   1  something that a restart may mend
+   2  the command line is wrong
+  65  state.db cannot be used (foreign, damaged, read-only or too new)
+  69  the home or the socket is in use by another daemon
+  78  the configuration is wrong
+
+Examples:
+  hermesd                         serve ~/.hermes in the foreground
+  hermesd --home /srv/agent       serve another home
+  hermesd --check-config          show what is in force, and from where
+  hermesd demo                    see a handoff, on nothing but embedded defaults";
+
+/// Moves live agent sessions from the terminal to chat apps and back.
+#[derive(Debug, Parser)]
+#[command(name = "hermesd", version, after_help = EXIT_CODES)]
+struct Args {
+    /// The home that holds state.db [default: $HERMES_HOME, $STATE_DIRECTORY, else ~/.hermes].
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// The configuration file [default: the usual places; none is needed].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where to listen for hermesctl.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Print the settings in force and where each came from, and exit.
+    #[arg(long)]
+    check_config: bool,
+    /// With --check-config: print JSON.
+    #[arg(long, requires = "check_config")]
+    json: bool,
+    #[command(subcommand)]
+    verb: Option<Verb>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show the main job in a temporary home: seed a session, hand it off, read the thread.
+    Demo,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    if let Some(Verb::Demo) = args.verb {
+        return finish(in_runtime(async {
+            demo::run(&std::env::current_exe().unwrap_or_else(|_| "hermesd".into())).await
+        }));
+    }
+    let mut overrides = Overrides {
+        config: args.config,
+        home: args.home,
+        values: Vec::new(),
+    };
+    if let Some(socket) = args.socket {
+        overrides
+            .values
+            .push(("control.socket", socket.display().to_string()));
+    }
+    let config = match config::load(&overrides) {
+        Ok(config) => config,
+        Err(error) => return fail(&DaemonError::Config(error.to_string())),
+    };
+    if args.check_config {
+        return finish(check_config(&config, &Output::new(args.json)));
+    }
+    serve(config)
+}
+
+fn serve(config: Config) -> ExitCode {
+    let outcome = daemon::start_log(&config.log).and_then(|()| {
+        let runtime = daemon::runtime().map_err(|source| DaemonError::Io {
+            what: "no runtime",
+            source,
+        })?;
+        let outcome = runtime.block_on(daemon::run(config));
+        // What did not stop in time must not keep the process: it is resumed at the next start.
+        runtime.shutdown_background();
+        outcome
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn check_config(config: &Config, out: &Output) -> Result<(), CliError> {
+    let settings: Vec<_> = config.in_force().collect();
+    let rows = settings.iter().map(|(key, value, origin)| serde_json::json!({"key": key, "value": value, "from": origin.to_string()}));
+    out.value(&serde_json::json!({
+        "home": config.home,
+        "socket": config.control.socket,
+        "settings": rows.collect::<Vec<_>>(),
+    }))?;
+    out.line(format!(
+        "home    {}\nsocket  {}\n",
+        config.home.display(),
+        config.control.socket.display()
+    ))?;
+    let row = |(key, value, origin): &(&str, String, &config::Origin)| {
+        vec![(*key).to_owned(), value.clone(), origin.to_string()]
+    };
+    out.table(
+        &["SETTING", "VALUE", "FROM"],
+        &settings.iter().map(row).collect::<Vec<_>>(),
+    )
+}
+
+fn in_runtime(work: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
+    let runtime = daemon::runtime().map_err(|e| CliError::Other(format!("no runtime: {e}")))?;
+    let outcome = runtime.block_on(work);
+    // A line that was never typed must not keep the process.
+    runtime.shutdown_background();
+    outcome
+}
+
+fn finish(outcome: Result<(), CliError>) -> ExitCode {
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            output::report(&error, false);
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+fn fail(error: &DaemonError) -> ExitCode {
+    output::to_stderr(&format!("error: {error}"));
+    ExitCode::from(error.exit_code())
+}

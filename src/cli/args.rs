@@ -1,0 +1,184 @@
+//! The command line, parsed without looking at anything else.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::config::settings::parse_duration;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  something unexpected went wrong
+  2  the command line is wrong
+  3  refused: nothing was changed, the message names the remedy
+  4  the handoff failed and was rolled back
+  5  timed out: the handoff goes on in the background
+  6  no daemon answers (or picked the request up)
+
+Examples:
+  hermesctl handoff local --session \"Fix the parser\"
+  hermesctl handoffs show 7
+  hermesctl attach local/3
+  hermesctl --json sessions list --live";
+
+/// Talks to hermesd: hand a session off to a chat, and see what becomes of it.
+#[derive(Debug, Parser)]
+#[command(name = "hermesctl", version, after_help = EXIT_CODES, propagate_version = true)]
+pub struct Args {
+    /// Print JSON instead of text.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// The home that holds state.db [default: $HERMES_HOME, else ~/.hermes].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub home: Option<PathBuf>,
+    /// The configuration file [default: the usual places].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The daemon's socket [default: that of the daemon that serves the home].
+    #[arg(long, global = true, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Move a session to a chat platform and wait until it is there.
+    Handoff(HandoffArgs),
+    /// List, inspect, cancel and retry handoffs.
+    Handoffs(HandoffsArgs),
+    /// List sessions and read their transcripts.
+    Sessions(SessionsArgs),
+    /// Show the chat platforms and how they are doing.
+    Platforms,
+    /// Show what the daemon is doing.
+    Status,
+    /// Show what happened lately, or follow what happens now.
+    Events(EventsArgs),
+    /// Read and write a chat of the embedded platform.
+    Attach(AttachArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --no-wait --json"
+)]
+pub struct HandoffArgs {
+    /// Where to: see `hermesctl platforms`.
+    pub platform: String,
+    /// Id, beginning of an id, or title [default: $HERMES_SESSION_ID, else the only live terminal session].
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// A word for the agent on top of the transcript.
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    /// Return as soon as the request is written.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// How long to wait for the end; after that it goes on in the background.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
+    pub timeout: Duration,
+    /// Without a daemon: how long to wait for one to pick the request up before it is withdrawn.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
+    pub pickup_timeout: Duration,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct HandoffsArgs {
+    #[command(subcommand)]
+    pub verb: Option<HandoffsVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum HandoffsVerb {
+    /// The newest first (the default).
+    List {
+        /// Only those of this session.
+        #[arg(long, value_name = "NAME")]
+        session: Option<String>,
+        /// Only those that are not ended.
+        #[arg(long)]
+        in_flight: bool,
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// One handoff with its stages and times.
+    Show { id: i64 },
+    /// Stop one that has not reached the chat yet; everything is put back.
+    Cancel { id: i64 },
+    /// Ask again for one that failed, and wait for it.
+    Retry {
+        id: i64,
+        /// Return as soon as the request is written.
+        #[arg(long)]
+        no_wait: bool,
+        /// How long to wait for the end.
+        #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
+        timeout: Duration,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    pub verb: Option<SessionsVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum SessionsVerb {
+    /// The newest first (the default).
+    List {
+        /// Only those from here: cli, tui, acp, or a platform.
+        #[arg(long, value_name = "NAME")]
+        source: Option<String>,
+        /// Only those that have not ended.
+        #[arg(long)]
+        live: bool,
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// One session.
+    Show {
+        /// Id, beginning of an id, or title.
+        session: String,
+    },
+    /// What was said in a session.
+    Transcript {
+        /// Id, beginning of an id, or title.
+        session: String,
+        /// Only the last so many messages.
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct EventsArgs {
+    /// Go on with what happens from now on, until interrupted.
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Only events whose type begins so (handoff, turn, platform, local); may be given several times.
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Vec<String>,
+    /// How many past handoffs to tell of.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub limit: usize,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Lines from standard input are sent, replies are printed as they come. End with Ctrl-D.\n\nExamples:\n  hermesctl attach local --list\n  hermesctl attach local/3\n  echo \"how far are we?\" | hermesctl attach local/3"
+)]
+pub struct AttachArgs {
+    /// `local`, or `local/THREAD`.
+    pub place: String,
+    /// List the threads instead.
+    #[arg(long)]
+    pub list: bool,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    parse_duration(text).ok_or_else(|| "a time such as 30s, 5m or 1h".to_owned())
+}

@@ -1,0 +1,180 @@
+//! `hermesctl attach local[/THREAD]`: the scrollback, then lines in and replies out.
+
+use std::io::IsTerminal;
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use super::CliError;
+use super::args::AttachArgs;
+use super::backend::Backend;
+use super::output::{self, BOLD, FAINT, Output};
+use crate::client::{Client, News};
+use crate::clock;
+use crate::config::Config;
+use crate::control::views;
+use crate::platform::local;
+use crate::protocol::{
+    Call, EventKind, EventsSubscribe, LocalMessageView, LocalRead, LocalSay, LocalThreadView,
+    Nothing,
+};
+
+pub(super) async fn run(
+    backend: &Backend,
+    config: &Config,
+    out: &Output,
+    args: AttachArgs,
+) -> Result<(), CliError> {
+    let (platform, thread) = match args.place.split_once('/') {
+        Some((platform, thread)) => (platform, Some(thread)),
+        None => (args.place.as_str(), None),
+    };
+    let refuse = |message: String, hint: &str| CliError::Refused {
+        message,
+        hint: Some(hint.into()),
+        kind: "bad_place".into(),
+    };
+    if platform != local::NAME {
+        return Err(refuse(
+            format!("only local chats can be attached to, not {platform:?}"),
+            "other platforms have apps of their own",
+        ));
+    }
+    if args.list {
+        return list(backend, out).await;
+    }
+    let thread = match thread {
+        None => None,
+        Some(text) => Some(text.parse::<i64>().map_err(|_| {
+            refuse(
+                format!("{text:?} is not a thread's number"),
+                "see `hermesctl attach local --list`",
+            )
+        })?),
+    };
+    match backend {
+        Backend::Daemon(client) => converse(client, out, thread).await,
+        Backend::Direct(store) => {
+            let chat = config
+                .platform(local::NAME)
+                .and_then(|p| p.home_channel.clone())
+                .map_or_else(|| "home".into(), |h| h.chat_id);
+            let thread = thread.map(|t| t.to_string()).unwrap_or_default();
+            for message in store.local_messages(&chat, &thread, 0, 200).await? {
+                show(out, &views::local_message(message))?;
+            }
+            Err(CliError::NoDaemon {
+                message:
+                    "no daemon is running: this is what was said so far, and nothing new can be"
+                        .into(),
+            })
+        }
+    }
+}
+
+async fn list(backend: &Backend, out: &Output) -> Result<(), CliError> {
+    let threads: Vec<LocalThreadView> = match backend {
+        Backend::Daemon(client) => client.call(Call::LocalThreads(Nothing {})).await?,
+        Backend::Direct(store) => store
+            .local_threads(500)
+            .await?
+            .into_iter()
+            .map(views::local_thread)
+            .collect(),
+    };
+    out.value(&threads)?;
+    if threads.is_empty() {
+        return out.line("No threads yet: `hermesctl handoff local` opens one.");
+    }
+    let row = |t: &LocalThreadView| {
+        vec![
+            t.id.to_string(),
+            t.title.clone(),
+            clock::readable(t.created_at),
+        ]
+    };
+    out.table(
+        &["THREAD", "TITLE", "OPENED"],
+        &threads.iter().map(row).collect::<Vec<_>>(),
+    )
+}
+
+/// Sends what is typed and prints what is said, until the input ends and every line has its answer.
+pub(super) async fn converse(
+    client: &Client,
+    out: &Output,
+    thread: Option<i64>,
+) -> Result<(), CliError> {
+    let _: serde_json::Value = client
+        .call(Call::EventsSubscribe(EventsSubscribe {
+            topics: vec!["local".into()],
+        }))
+        .await?;
+    let past: Vec<LocalMessageView> = client
+        .call(Call::LocalRead(LocalRead {
+            thread,
+            ..LocalRead::default()
+        }))
+        .await?;
+    let mut last = 0;
+    for message in &past {
+        show(out, message)?;
+        last = message.id;
+    }
+    let interactive = std::io::stdin().is_terminal() && !out.is_json();
+    let mut input = BufReader::new(tokio::io::stdin()).lines();
+    let (mut open, mut awaited) = (true, 0_usize);
+    while open || awaited > 0 {
+        if interactive && awaited == 0 {
+            output::prompt("> ");
+        }
+        tokio::select! {
+            line = input.next_line(), if open => match line {
+                Ok(Some(line)) if line.trim().is_empty() => {}
+                Ok(Some(line)) => {
+                    let said: LocalMessageView = client.call(Call::LocalSay(LocalSay { thread, text: line })).await?;
+                    last = last.max(said.id);
+                    if !interactive {
+                        show(out, &said)?;
+                    }
+                    awaited += 1;
+                }
+                Ok(None) | Err(_) => open = false,
+            },
+            news = client.news() => match news {
+                Some(News::Event(event)) => {
+                    if let EventKind::LocalMessage { id, thread: place, author, text, .. } = event.event
+                        && place == thread.map(|t| t.to_string()).unwrap_or_default()
+                        && author == "agent"
+                        && id > last
+                    {
+                        awaited = awaited.saturating_sub(1);
+                        show(out, &LocalMessageView { id, author, text, at: event.at })?;
+                    }
+                }
+                Some(News::Missed(_)) => {
+                    let missed = LocalRead { thread, after: last, limit: None };
+                    for message in client.call::<Vec<LocalMessageView>>(Call::LocalRead(missed)).await? {
+                        awaited = if message.author == "agent" { awaited.saturating_sub(1) } else { awaited };
+                        last = last.max(message.id);
+                        show(out, &message)?;
+                    }
+                }
+                None => return Err(CliError::NoDaemon { message: "the daemon went away; what was sent is kept and answered later".into() }),
+            },
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn show(out: &Output, message: &LocalMessageView) -> Result<(), CliError> {
+    out.value(message)?;
+    out.line(format!(
+        "{} {}",
+        out.styled(BOLD, &message.author),
+        out.styled(FAINT, &clock::readable(message.at))
+    ))?;
+    message
+        .text
+        .lines()
+        .try_for_each(|line| out.line(format!("  {line}")))
+}

@@ -1,0 +1,76 @@
+//! Where answers come from: the daemon when one serves this home, else `state.db` itself.
+
+use std::path::PathBuf;
+
+use crate::client::{Client, ClientError};
+use crate::config::{Config, places};
+use crate::daemon::recorded_socket;
+use crate::store::{OpenMode, Store};
+
+use super::CliError;
+
+pub(super) enum Backend {
+    Daemon(Box<Client>),
+    Direct(Store),
+}
+
+impl Backend {
+    pub(super) async fn open(
+        config: &Config,
+        socket_is_explicit: bool,
+    ) -> Result<Backend, CliError> {
+        if let Some(client) = find_daemon(config, socket_is_explicit).await? {
+            return Ok(Backend::Daemon(Box::new(client)));
+        }
+        if socket_is_explicit {
+            let message = format!("no hermesd answers on {}", config.control.socket.display());
+            return Err(CliError::NoDaemon { message });
+        }
+        Self::direct(config)
+    }
+
+    /// The database without a daemon; it has to be there already.
+    pub(super) fn direct(config: &Config) -> Result<Backend, CliError> {
+        Ok(Backend::Direct(Store::open(
+            &config.home,
+            OpenMode::Existing,
+            config.accept_newer_schema,
+        )?))
+    }
+
+    /// For what only a daemon can do.
+    pub(super) fn daemon(&self) -> Result<&Client, CliError> {
+        match self {
+            Backend::Daemon(client) => Ok(client),
+            Backend::Direct(_) => Err(CliError::NoDaemon {
+                message: "this needs a running daemon, and none serves this home".into(),
+            }),
+        }
+    }
+}
+
+/// The daemon that serves this home. A socket that leads to another home's daemon does not count, unless it was named.
+async fn find_daemon(
+    config: &Config,
+    socket_is_explicit: bool,
+) -> Result<Option<Client>, CliError> {
+    let mut candidates: Vec<PathBuf> = vec![config.control.socket.clone()];
+    if !socket_is_explicit {
+        candidates.splice(0..0, recorded_socket(&config.home));
+        candidates.push(places::SYSTEM_SOCKET.into());
+    }
+    for path in candidates {
+        match Client::connect(&path).await {
+            Ok(client) => {
+                let same_home = client.server().home == config.home.display().to_string();
+                // Whoever names no home at all takes the system's daemon too.
+                if same_home || socket_is_explicit || !config.home_is_explicit {
+                    return Ok(Some(client));
+                }
+            }
+            Err(ClientError::NoDaemon { .. } | ClientError::Lost) => {}
+            Err(refused) => return Err(refused.into()),
+        }
+    }
+    Ok(None)
+}

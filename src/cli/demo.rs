@@ -1,0 +1,170 @@
+//! `hermesd demo`: the whole road on a machine with nothing configured. A real daemon process in a temporary home, a
+//! session with some history, a handoff over the real socket, and the thread to go on in.
+
+use std::io::IsTerminal;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::process::{Child, Command};
+use tokio::time::Instant;
+
+use super::handoff::{Clocks, follow, subscribe};
+use super::output::{BOLD, FAINT, Output};
+use super::{CliError, attach};
+use crate::client::Client;
+use crate::config::{self, Config, Overrides};
+use crate::protocol::{Call, HandoffRequest, HandoffView, LocalMessageView, LocalRead};
+use crate::session::transcript::Role;
+use crate::store::{NewMessage, OpenMode, Store};
+
+const TITLE: &str = "Fix the parser";
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub async fn run(program: &Path) -> Result<(), CliError> {
+    let out = Output::new(false);
+    let home = tempfile::Builder::new()
+        .prefix("hermesd-demo-")
+        .tempdir()
+        .map_err(|e| CliError::Other(format!("no temporary home: {e}")))?;
+    let socket = home.path().join("control.sock");
+    let overrides = Overrides {
+        config: None,
+        home: Some(home.path().to_owned()),
+        values: vec![("control.socket", socket.display().to_string())],
+    };
+    let config = config::load(&overrides)?;
+
+    out.line(out.styled(BOLD, "1. A terminal session with some history"))?;
+    let session = seed(&config).await?;
+    out.line(format!(
+        "   \"{TITLE}\", {session}, with a question, a tool call, its result and an answer\n"
+    ))?;
+
+    out.line(out.styled(BOLD, "2. hermesd starts"))?;
+    let mut daemon = start(program, &config)?;
+    let client = connect(&socket, &mut daemon).await?;
+    out.line(format!(
+        "   process {}, home {}\n",
+        client.server().pid,
+        config.home.display()
+    ))?;
+
+    out.line(out.styled(
+        BOLD,
+        &format!("3. hermesctl handoff local --session \"{TITLE}\""),
+    ))?;
+    subscribe(&client).await?;
+    let wish = HandoffRequest {
+        platform: "local".into(),
+        session: Some(TITLE.into()),
+        note: None,
+    };
+    let handoff: HandoffView = client.call(Call::HandoffRequest(wish)).await?;
+    let id = handoff.id;
+    let patient = Clocks {
+        pickup: PATIENCE,
+        finish: Duration::from_secs(60),
+    };
+    follow(&client, &config, &out, handoff, patient).await?;
+
+    out.line(out.styled(BOLD, "\n4. The thread"))?;
+    let handoff: HandoffView = client
+        .call(Call::HandoffShow(crate::protocol::HandoffId { id }))
+        .await?;
+    let thread = handoff.thread.and_then(|t| t.parse().ok());
+    let outcome = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        out.line(out.styled(
+            FAINT,
+            "   (go on here; Ctrl-D ends the demo and removes its home)",
+        ))?;
+        let client = Client::connect(&socket).await?;
+        attach::converse(&client, &out, thread).await
+    } else {
+        let said: Vec<LocalMessageView> = client
+            .call(Call::LocalRead(LocalRead {
+                thread,
+                ..LocalRead::default()
+            }))
+            .await?;
+        said.iter()
+            .try_for_each(|message| attach::show(&out, message))
+    };
+    stop(daemon).await;
+    outcome
+}
+
+async fn seed(config: &Config) -> Result<String, CliError> {
+    let store = Store::open(&config.home, OpenMode::Create, false)?;
+    let session = store
+        .create_session("cli", Some(TITLE), Some("echo"))
+        .await?;
+    let call = json!({"id": "call_1", "type": "function", "function": {"name": "run_tests", "arguments": "{\"package\": \"parser\"}"}});
+    let history = vec![
+        NewMessage::text(
+            Role::User,
+            "The parser chokes on empty lines. Can you find out why?",
+        ),
+        NewMessage {
+            tool_calls: vec![call],
+            finish_reason: Some("tool_calls".into()),
+            ..NewMessage::text(Role::Assistant, "I run its tests first.")
+        },
+        NewMessage {
+            tool_call_id: Some("call_1".into()),
+            tool_name: Some("run_tests".into()),
+            ..NewMessage::text(Role::Tool, "41 passed, 1 failed: empty_line_is_skipped")
+        },
+        NewMessage::reply(
+            "`skip_blank` stops at the first blank line instead of going on. A loop in place of the `if` mends it.",
+        ),
+    ];
+    store.append(&session, history).await?;
+    Ok(session)
+}
+
+fn start(program: &Path, config: &Config) -> Result<Child, CliError> {
+    let mut command = Command::new(program);
+    command
+        .arg("--home")
+        .arg(&config.home)
+        .arg("--socket")
+        .arg(&config.control.socket);
+    command
+        .env("HERMESD_LOG_LEVEL", "warn")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .kill_on_drop(true);
+    command
+        .spawn()
+        .map_err(|e| CliError::Other(format!("{} cannot be started: {e}", program.display())))
+}
+
+/// Tries until the daemon answers or is gone.
+async fn connect(socket: &Path, daemon: &mut Child) -> Result<Client, CliError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match Client::connect(socket).await {
+            Ok(client) => return Ok(client),
+            Err(error) if Instant::now() > deadline => return Err(error.into()),
+            Err(_) => {}
+        }
+        if let Ok(Some(status)) = daemon.try_wait() {
+            return Err(CliError::Other(format!(
+                "hermesd ended at once, {status}; its messages are above"
+            )));
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+async fn stop(mut daemon: Child) {
+    if let Some(pid) = daemon.id().and_then(|pid| i32::try_from(pid).ok()) {
+        let _ = nix::sys::signal::kill(
+            nix::unistd::Pid::from_raw(pid),
+            nix::sys::signal::Signal::SIGTERM,
+        );
+    }
+    let _ = tokio::time::timeout(PATIENCE, daemon.wait()).await;
+}

@@ -1,0 +1,137 @@
+//! What a command can end with: a message, a hint and an exit code.
+
+use crate::client::ClientError;
+use crate::config::ConfigError;
+use crate::handoff::request::RequestError;
+use crate::protocol::{RpcError, code};
+use crate::store::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    #[error("{message}")]
+    Refused {
+        message: String,
+        hint: Option<String>,
+        kind: String,
+    },
+    #[error("{message}")]
+    Failed {
+        message: String,
+        hint: Option<String>,
+    },
+    #[error("{message}")]
+    TimedOut {
+        message: String,
+        hint: Option<String>,
+    },
+    #[error("{message}")]
+    NoDaemon { message: String },
+    #[error("{0}")]
+    Other(String),
+    /// Whoever read our output has seen enough.
+    #[error("the output was closed")]
+    Closed,
+}
+
+impl CliError {
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            CliError::Closed => 0,
+            CliError::Other(_) => 1,
+            CliError::Refused { .. } => 3,
+            CliError::Failed { .. } => 4,
+            CliError::TimedOut { .. } => 5,
+            CliError::NoDaemon { .. } => 6,
+        }
+    }
+
+    pub fn kind(&self) -> &str {
+        match self {
+            CliError::Closed => "closed",
+            CliError::Other(_) => "error",
+            CliError::Refused { kind, .. } => kind,
+            CliError::Failed { .. } => "failed",
+            CliError::TimedOut { .. } => "timed_out",
+            CliError::NoDaemon { .. } => "no_daemon",
+        }
+    }
+
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            CliError::Refused { hint, .. }
+            | CliError::Failed { hint, .. }
+            | CliError::TimedOut { hint, .. } => hint.as_deref(),
+            CliError::NoDaemon { .. } => Some(
+                "is hermesd running? Start it with `systemctl start hermesd`, or `hermesd` in another terminal",
+            ),
+            CliError::Other(_) | CliError::Closed => None,
+        }
+    }
+}
+
+impl From<RpcError> for CliError {
+    fn from(error: RpcError) -> Self {
+        let (kind, hint) = error
+            .data
+            .map_or_else(|| ("error".to_owned(), None), |data| (data.kind, data.hint));
+        match error.code {
+            code::INTERNAL => CliError::Other(error.message),
+            _ => CliError::Refused {
+                message: error.message,
+                hint,
+                kind,
+            },
+        }
+    }
+}
+
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Refused(error) => error.into(),
+            ClientError::NoDaemon { .. } | ClientError::Lost => CliError::NoDaemon {
+                message: error.to_string(),
+            },
+            ClientError::Garbled(_) => CliError::Other(error.to_string()),
+        }
+    }
+}
+
+impl From<ConfigError> for CliError {
+    fn from(error: ConfigError) -> Self {
+        CliError::Refused {
+            message: error.to_string(),
+            hint: Some("see `hermesd --check-config`".into()),
+            kind: "config".into(),
+        }
+    }
+}
+
+impl From<StoreError> for CliError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Missing { .. } => CliError::NoDaemon {
+                message: error.to_string(),
+            },
+            e if e.is_transient() => CliError::Other(e.to_string()),
+            e => CliError::Refused {
+                message: e.to_string(),
+                hint: None,
+                kind: "database".into(),
+            },
+        }
+    }
+}
+
+impl From<RequestError> for CliError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Store(e) => e.into(),
+            RequestError::Refused(r) => CliError::Refused {
+                message: r.message,
+                hint: r.hint,
+                kind: r.kind.to_owned(),
+            },
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! `hermesctl events`: the stages of past handoffs from the journal, then what happens now.
+
+use super::args::EventsArgs;
+use super::backend::Backend;
+use super::output::{FAINT, Output};
+use super::{CliError, handoffs};
+use crate::client::News;
+use crate::clock;
+use crate::protocol::{Call, EventKind, EventView, EventsSubscribe, HandoffList, HandoffView};
+
+pub(super) async fn run(backend: &Backend, out: &Output, args: EventsArgs) -> Result<(), CliError> {
+    if args.follow {
+        // Subscribed before the past is read, so that nothing falls between the two.
+        let topics = EventsSubscribe {
+            topics: args.topic.clone(),
+        };
+        let _: serde_json::Value = backend
+            .daemon()?
+            .call(Call::EventsSubscribe(topics))
+            .await?;
+    }
+    let past = match backend {
+        Backend::Daemon(client) => {
+            client
+                .call(Call::HandoffList(HandoffList {
+                    session: None,
+                    in_flight: false,
+                    limit: Some(args.limit),
+                }))
+                .await?
+        }
+        Backend::Direct(store) => handoffs::recent(store, args.limit).await?,
+    };
+    for event in journal(&past)
+        .into_iter()
+        .filter(|e| wanted(&args.topic, &e.event))
+    {
+        show(out, &event)?;
+    }
+    if !args.follow {
+        return Ok(());
+    }
+    loop {
+        match backend.daemon()?.news().await {
+            Some(News::Event(event)) => show(out, &event)?,
+            Some(News::Missed(n)) => {
+                out.value(&serde_json::json!({"type": "events.missed", "missed": n}))?;
+                out.line(out.styled(FAINT, &format!("({n} events were missed)")))?;
+            }
+            None => {
+                return Err(CliError::NoDaemon {
+                    message: "the daemon went away".into(),
+                });
+            }
+        }
+    }
+}
+
+/// Past stages in the shape of events; they have no sequence number any more.
+fn journal(handoffs: &[HandoffView]) -> Vec<EventView> {
+    let mut events = Vec::new();
+    for h in handoffs {
+        let (id, session, platform) = (h.id, h.session.clone(), h.platform.clone());
+        let mut add = |at: f64, event: EventKind| events.push(EventView { seq: 0, at, event });
+        add(
+            h.requested_at,
+            EventKind::HandoffRequested {
+                id,
+                session: session.clone(),
+                platform: platform.clone(),
+            },
+        );
+        for stage in &h.stages {
+            let (session, platform) = (session.clone(), platform.clone());
+            add(
+                stage.at,
+                EventKind::HandoffStage {
+                    id,
+                    session,
+                    platform,
+                    stage: stage.stage.clone(),
+                },
+            );
+        }
+        if let Some(at) = h.ended_at {
+            add(
+                at,
+                EventKind::HandoffEnded {
+                    id,
+                    session,
+                    platform,
+                    state: h.state.clone(),
+                    error: h.error.clone(),
+                },
+            );
+        }
+    }
+    events.sort_by(|a, b| a.at.total_cmp(&b.at));
+    events
+}
+
+fn wanted(topics: &[String], event: &EventKind) -> bool {
+    topics.is_empty()
+        || topics.iter().any(|topic| {
+            event.type_name() == topic || event.type_name().starts_with(&format!("{topic}."))
+        })
+}
+
+fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
+    out.value(event)?;
+    let text = match &event.event {
+        EventKind::HandoffRequested {
+            id,
+            session,
+            platform,
+        } => format!("handoff {id} of {session} to {platform} requested"),
+        EventKind::HandoffStage { id, stage, .. } => format!("handoff {id} {stage}"),
+        EventKind::HandoffEnded {
+            id, state, error, ..
+        } => {
+            format!(
+                "handoff {id} {state}{}",
+                error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
+            )
+        }
+        EventKind::TurnStarted { session } => format!("turn of {session} started"),
+        EventKind::TurnDelta { session, text } => format!("turn of {session}: {}", text.trim_end()),
+        EventKind::TurnEnded { session, error } => {
+            format!(
+                "turn of {session} ended{}",
+                error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
+            )
+        }
+        EventKind::PlatformChanged {
+            platform,
+            state,
+            detail,
+        } => {
+            format!(
+                "{platform} is {state}{}",
+                detail
+                    .as_ref()
+                    .map(|d| format!(": {d}"))
+                    .unwrap_or_default()
+            )
+        }
+        EventKind::LocalMessage {
+            thread,
+            author,
+            text,
+            ..
+        } => {
+            let place = if thread.is_empty() {
+                "local".to_owned()
+            } else {
+                format!("local/{thread}")
+            };
+            format!("{place} {author}: {text}")
+        }
+    };
+    out.line(format!(
+        "{} {text}",
+        out.styled(FAINT, &clock::readable(event.at))
+    ))
+}

@@ -1,0 +1,279 @@
+//! `hermesctl handoff`: ask, show each stage as it is reached, and say where the conversation is now.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use super::CliError;
+use super::args::HandoffArgs;
+use super::backend::Backend;
+use super::output::{FAINT, GOOD, Output};
+use crate::client::{Client, ClientError, News};
+use crate::config::Config;
+use crate::control::views;
+use crate::handoff::request::{self, Wish};
+use crate::handoff::{Stage, Via, watch};
+use crate::platform::Platforms;
+use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffRequest, HandoffView};
+use crate::store::Store;
+
+/// The net under inotify when the database is watched without a daemon.
+const POLL: Duration = Duration::from_millis(500);
+
+pub(super) async fn run(
+    backend: &Backend,
+    config: &Config,
+    out: &Output,
+    args: HandoffArgs,
+) -> Result<(), CliError> {
+    let environment = std::env::var("HERMES_SESSION_ID")
+        .ok()
+        .filter(|id| !id.is_empty());
+    let wish = Wish {
+        platform: args.platform,
+        session: args.session.or(environment),
+        note: args.note,
+    };
+    let clocks = Clocks {
+        pickup: args.pickup_timeout,
+        finish: args.timeout,
+    };
+    match backend {
+        Backend::Daemon(client) => {
+            subscribe(client).await?;
+            let call = HandoffRequest {
+                platform: wish.platform,
+                session: wish.session,
+                note: wish.note,
+            };
+            let handoff: HandoffView = client.call(Call::HandoffRequest(call)).await?;
+            if args.no_wait {
+                return requested(out, &handoff);
+            }
+            follow(client, config, out, handoff, clocks).await
+        }
+        Backend::Direct(store) => {
+            // Whether a turn runs elsewhere cannot be known here; the daemon that picks this up waits for its end.
+            let handoff = request::request(
+                store,
+                &Platforms::configured(config),
+                |_| false,
+                &wish,
+                Via::Direct,
+            )
+            .await?;
+            let handoff = views::handoff(&handoff);
+            if args.no_wait {
+                return requested(out, &handoff);
+            }
+            out.line(out.styled(
+                FAINT,
+                "no daemon answers; the request is in the database for whoever picks it up",
+            ))?;
+            watch_row(store, out, handoff, Progress::default(), clocks).await
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clocks {
+    pub(super) pickup: Duration,
+    pub(super) finish: Duration,
+}
+
+/// Before the request, so that no stage is missed.
+pub(super) async fn subscribe(client: &Client) -> Result<(), CliError> {
+    let wish = EventsSubscribe {
+        topics: vec!["handoff".into()],
+    };
+    let _: serde_json::Value = client.call(Call::EventsSubscribe(wish)).await?;
+    Ok(())
+}
+
+pub(super) fn requested(out: &Output, handoff: &HandoffView) -> Result<(), CliError> {
+    out.value(handoff)?;
+    out.line(format!(
+        "Handoff {} to {} is requested. See `hermesctl handoffs show {}`.",
+        handoff.id, handoff.platform, handoff.id
+    ))
+}
+
+/// Prints the stages as the daemon tells them, until it answers that the handoff has ended.
+pub(super) async fn follow(
+    client: &Client,
+    config: &Config,
+    out: &Output,
+    handoff: HandoffView,
+    clocks: Clocks,
+) -> Result<(), CliError> {
+    let id = handoff.id;
+    let deadline = Instant::now() + clocks.finish;
+    let mut progress = Progress::default();
+    let ended = client.call::<HandoffView>(Call::HandoffWait(HandoffId { id }));
+    tokio::pin!(ended);
+    loop {
+        tokio::select! {
+            biased;
+            news = client.news() => match news {
+                Some(News::Event(event)) => {
+                    if let EventKind::HandoffStage { id: of, stage, .. } = &event.event
+                        && *of == id
+                    {
+                        progress.reached(out, stage, event.at, handoff.requested_at)?;
+                    }
+                }
+                // What was missed is in the final answer.
+                Some(News::Missed(_)) => {}
+                None => {
+                    // The daemon went away; the row is still there, and whoever takes it over writes into it.
+                    out.line(out.styled(FAINT, "the daemon went away; watching the database"))?;
+                    let Backend::Direct(store) = Backend::direct(config)? else { return Err(ClientError::Lost.into()) };
+                    let clocks = Clocks { finish: deadline.saturating_duration_since(Instant::now()), ..clocks };
+                    return watch_row(&store, out, handoff, progress, clocks).await;
+                }
+            },
+            ended = &mut ended => match ended {
+                Ok(ended) => return finished(out, &ended, progress),
+                Err(ClientError::Lost) => continue,
+                Err(error) => return Err(error.into()),
+            },
+            () = tokio::time::sleep_until(deadline) => return Err(goes_on(id, clocks.finish)),
+        }
+    }
+}
+
+/// The same without a daemon: looks at the row whenever another program has written.
+async fn watch_row(
+    store: &Store,
+    out: &Output,
+    handoff: HandoffView,
+    mut progress: Progress,
+    clocks: Clocks,
+) -> Result<(), CliError> {
+    let (id, start) = (handoff.id, Instant::now());
+    let (changed, stop) = (Arc::new(Notify::new()), CancellationToken::new());
+    let _stop = stop.clone().drop_guard();
+    let wake = changed.clone();
+    tokio::spawn(watch::run(store.clone(), move || wake.notify_one(), stop));
+    loop {
+        let Some(now) = store.handoff(id).await? else {
+            return Err(CliError::Other(format!(
+                "handoff {id} is gone from the database"
+            )));
+        };
+        for (stage, at) in &now.stages {
+            progress.reached(out, stage.as_str(), *at, now.requested_at)?;
+        }
+        if now.state.is_final() {
+            return finished(out, &views::handoff(&now), progress);
+        }
+        let unclaimed = now.stage.is_none();
+        if unclaimed && start.elapsed() >= clocks.pickup {
+            let reason = format!(
+                "no daemon picked it up within {} s",
+                clocks.pickup.as_secs()
+            );
+            if store.withdraw_handoff(&now.session_id, &reason).await? {
+                return Err(CliError::NoDaemon {
+                    message: format!("{reason}; the request was withdrawn, nothing has changed"),
+                });
+            }
+        }
+        if start.elapsed() >= clocks.finish {
+            return Err(goes_on(id, clocks.finish));
+        }
+        let _ = timeout_at(Instant::now() + POLL, changed.notified()).await;
+    }
+}
+
+fn goes_on(id: i64, waited: Duration) -> CliError {
+    CliError::TimedOut {
+        message: format!(
+            "handoff {id} has not ended within {} s; it goes on in the background",
+            waited.as_secs()
+        ),
+        hint: Some(format!(
+            "see `hermesctl handoffs show {id}`; `hermesctl handoffs cancel {id}` stops it"
+        )),
+    }
+}
+
+/// Which stages were shown already.
+#[derive(Default)]
+struct Progress {
+    shown: Vec<String>,
+}
+
+impl Progress {
+    fn reached(&mut self, out: &Output, stage: &str, at: f64, since: f64) -> Result<(), CliError> {
+        if self.shown.iter().any(|s| s == stage) {
+            return Ok(());
+        }
+        self.shown.push(stage.to_owned());
+        let time = format!("{:8.1} ms", (at - since).max(0.0) * 1000.0);
+        out.line(format!(
+            "{} {:<10} {}",
+            out.styled(GOOD, "✓"),
+            stage,
+            out.styled(FAINT, &format!("{time}  {}", meaning(stage)))
+        ))
+    }
+}
+
+/// What a stage means to the person who waits.
+fn meaning(stage: &str) -> &'static str {
+    match Stage::parse(stage) {
+        Some(Stage::Claimed) => "hermesd has it",
+        Some(Stage::Homed) => "home channel found",
+        Some(Stage::Threaded) => "thread opened",
+        Some(Stage::Bound) => "chat bound to this session",
+        Some(Stage::Answered) => "the agent has answered",
+        Some(Stage::Delivered) => "its reply is in the chat",
+        Some(Stage::Settled) => "done",
+        None => "",
+    }
+}
+
+fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Result<(), CliError> {
+    for stage in &handoff.stages {
+        progress.reached(out, &stage.stage, stage.at, handoff.requested_at)?;
+    }
+    if handoff.state == "failed" {
+        out.value(handoff)?;
+        return Err(CliError::Failed {
+            message: format!(
+                "the handoff to {} failed: {}",
+                handoff.platform,
+                handoff.error.as_deref().unwrap_or("no reason given")
+            ),
+            hint: Some(format!(
+                "everything is as it was before; try again with `hermesctl handoffs retry {}`",
+                handoff.id
+            )),
+        });
+    }
+    out.value(handoff)?;
+    let place = match (&handoff.thread, &handoff.thread_title) {
+        (Some(thread), Some(title)) => format!("{}, thread {thread} ({title})", handoff.platform),
+        _ => format!("{}, in the home chat itself", handoff.platform),
+    };
+    out.line(format!("\nThe session is now on {place}."))?;
+    if let Some(reason) = &handoff.no_thread {
+        out.line(format!("No thread of its own: {reason}."))?;
+    }
+    if handoff.platform == crate::platform::local::NAME {
+        let thread = handoff
+            .thread
+            .as_ref()
+            .map(|t| format!("/{t}"))
+            .unwrap_or_default();
+        out.line(format!("Go on there:  hermesctl attach local{thread}"))?;
+    }
+    out.line(format!(
+        "To resume it in the terminal later, this is its id: {}",
+        handoff.session
+    ))
+}

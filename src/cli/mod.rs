@@ -1,0 +1,49 @@
+//! hermesctl: arguments in, one file a verb, exit code out.
+
+mod args;
+mod attach;
+mod backend;
+pub mod demo;
+mod error;
+mod events;
+mod handoff;
+mod handoffs;
+pub mod output;
+mod platforms;
+mod sessions;
+mod status;
+
+pub use args::Args;
+pub use error::CliError;
+
+use args::Verb;
+use backend::Backend;
+use output::Output;
+
+use crate::config::{self, Overrides};
+
+/// Runs one command. What it printed is on stdout; the error, if any, is for the caller to show.
+pub async fn run(args: Args) -> Result<(), CliError> {
+    let out = Output::new(args.json);
+    let mut overrides = Overrides {
+        config: args.config.clone(),
+        home: args.home.clone(),
+        values: Vec::new(),
+    };
+    if let Some(socket) = &args.socket {
+        overrides
+            .values
+            .push(("control.socket", socket.display().to_string()));
+    }
+    let config = config::load(&overrides)?;
+    let backend = Backend::open(&config, args.socket.is_some()).await?;
+    match args.verb {
+        Verb::Handoff(wish) => handoff::run(&backend, &config, &out, wish).await,
+        Verb::Handoffs(wish) => handoffs::run(&backend, &config, &out, wish).await,
+        Verb::Sessions(wish) => sessions::run(&backend, &out, wish).await,
+        Verb::Platforms => platforms::run(&backend, &config, &out).await,
+        Verb::Status => status::run(&backend, &config, &out).await,
+        Verb::Events(wish) => events::run(&backend, &out, wish).await,
+        Verb::Attach(wish) => attach::run(&backend, &config, &out, wish).await,
+    }
+}

@@ -1,0 +1,130 @@
+//! The only writer of stdout and stderr. Colours only on a terminal that wants them; a closed pipe is not an error.
+
+use std::io::{IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use super::CliError;
+
+pub struct Output {
+    json: bool,
+    colour: bool,
+}
+
+pub const BOLD: Style = Style::new().bold();
+pub const FAINT: Style = Style::new().dimmed();
+pub const GOOD: Style = AnsiColor::Green.on_default();
+pub const BAD: Style = AnsiColor::Red.on_default();
+
+impl Output {
+    pub fn new(json: bool) -> Output {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        Output {
+            json,
+            colour: wanted && std::io::stdout().is_terminal(),
+        }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// A line for people; nothing in JSON mode.
+    pub fn line(&self, text: impl AsRef<str>) -> Result<(), CliError> {
+        if self.json {
+            Ok(())
+        } else {
+            write_line(text.as_ref())
+        }
+    }
+
+    /// One JSON value on a line, in JSON mode.
+    pub fn value(&self, value: &impl Serialize) -> Result<(), CliError> {
+        if !self.json {
+            return Ok(());
+        }
+        write_line(&serde_json::to_string(value).map_err(|e| CliError::Other(e.to_string()))?)
+    }
+
+    pub fn styled(&self, style: Style, text: &str) -> String {
+        if self.colour {
+            format!("{style}{text}{style:#}")
+        } else {
+            text.to_owned()
+        }
+    }
+
+    /// Columns as wide as their widest cell, the header in bold.
+    pub fn table(&self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            cells
+                .chain([header[column].chars().count()])
+                .max()
+                .unwrap_or_default()
+        };
+        let widths: Vec<usize> = (0..header.len()).map(width).collect();
+        let aligned = |cells: Vec<&str>| {
+            let padded = cells
+                .iter()
+                .zip(&widths)
+                .map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.chars().count())));
+            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        self.line(self.styled(BOLD, &aligned(header.to_vec())))?;
+        rows.iter()
+            .try_for_each(|row| self.line(aligned(row.iter().map(String::as_str).collect())))
+    }
+}
+
+/// The state of a handoff or platform, coloured by whether it is good news.
+pub fn state_style(state: &str) -> Style {
+    match state {
+        "completed" | "up" => GOOD,
+        "failed" | "down" => BAD,
+        _ => Style::new(),
+    }
+}
+
+fn write_line(text: &str) -> Result<(), CliError> {
+    let mut stdout = std::io::stdout().lock();
+    let written = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.write_all(b"\n"))
+        .and_then(|()| stdout.flush());
+    written.map_err(|e| match e.kind() {
+        std::io::ErrorKind::BrokenPipe => CliError::Closed,
+        _ => CliError::Other(format!("stdout: {e}")),
+    })
+}
+
+/// A prompt without a line end, on a terminal.
+pub fn prompt(text: &str) {
+    let mut stdout = std::io::stdout().lock();
+    let _ = stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush());
+}
+
+/// The error at the end of a program: on stderr for people, as JSON on stdout for programs.
+pub fn report(error: &CliError, json: bool) {
+    if matches!(error, CliError::Closed) {
+        return;
+    }
+    if json {
+        let value = serde_json::json!({"error": {"kind": error.kind(), "message": error.to_string(), "hint": error.hint()}});
+        let _ = write_line(&value.to_string());
+        return;
+    }
+    let hint = error
+        .hint()
+        .map(|hint| format!("\nhint: {hint}"))
+        .unwrap_or_default();
+    to_stderr(&format!("error: {error}{hint}"));
+}
+
+pub fn to_stderr(text: &str) {
+    // A closed stderr leaves nobody to tell.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -1,0 +1,218 @@
+//! `hermesctl sessions`: list, show, transcript.
+
+use serde_json::Value;
+
+use super::CliError;
+use super::args::{SessionsArgs, SessionsVerb};
+use super::backend::Backend;
+use super::output::{BOLD, FAINT, Output};
+use crate::clock;
+use crate::control::views;
+use crate::handoff::request::resolve;
+use crate::protocol::{
+    Call, MessageView, SessionList, SessionName, SessionView, TranscriptView, TranscriptWish,
+};
+use crate::session::transcript::Content;
+use crate::store::SessionFilter;
+
+pub(super) async fn run(
+    backend: &Backend,
+    out: &Output,
+    args: SessionsArgs,
+) -> Result<(), CliError> {
+    match args.verb.unwrap_or(SessionsVerb::List {
+        source: None,
+        live: false,
+        limit: 20,
+    }) {
+        SessionsVerb::List {
+            source,
+            live,
+            limit,
+        } => list(backend, out, source, live, limit).await,
+        SessionsVerb::Show { session } => show(backend, out, session).await,
+        SessionsVerb::Transcript { session, last } => transcript(backend, out, session, last).await,
+    }
+}
+
+async fn list(
+    backend: &Backend,
+    out: &Output,
+    source: Option<String>,
+    live: bool,
+    limit: usize,
+) -> Result<(), CliError> {
+    let sessions: Vec<SessionView> = match backend {
+        Backend::Daemon(client) => {
+            client
+                .call(Call::SessionList(SessionList {
+                    source,
+                    live,
+                    limit: Some(limit),
+                }))
+                .await?
+        }
+        Backend::Direct(store) => store
+            .list_sessions(SessionFilter {
+                source,
+                live,
+                limit,
+            })
+            .await?
+            .iter()
+            .map(views::session)
+            .collect(),
+    };
+    out.value(&sessions)?;
+    if sessions.is_empty() {
+        return out.line("No sessions.");
+    }
+    let now = clock::now();
+    let row = |s: &SessionView| {
+        let state = match (&s.handoff_state, s.ended_at) {
+            (Some(state), _) if state == "pending" || state == "running" => {
+                format!("handoff {state}")
+            }
+            (_, Some(_)) => format!("ended: {}", s.end_reason.as_deref().unwrap_or("?")),
+            (_, None) => "live".into(),
+        };
+        let title = s.title.clone().unwrap_or_default();
+        vec![
+            s.id.clone(),
+            title,
+            s.source.clone(),
+            s.message_count.to_string(),
+            format!("{} ago", clock::age(now - s.started_at)),
+            state,
+        ]
+    };
+    out.table(
+        &["ID", "TITLE", "SOURCE", "MESSAGES", "STARTED", "STATE"],
+        &sessions.iter().map(row).collect::<Vec<_>>(),
+    )
+}
+
+async fn show(backend: &Backend, out: &Output, name: String) -> Result<(), CliError> {
+    let session: SessionView = match backend {
+        Backend::Daemon(client) => {
+            client
+                .call(Call::SessionShow(SessionName { session: name }))
+                .await?
+        }
+        Backend::Direct(store) => views::session(&resolve(store, &name).await?),
+    };
+    out.value(&session)?;
+    out.line(out.styled(BOLD, session.title.as_deref().unwrap_or(&session.id)))?;
+    out.line(format!("id        {}", session.id))?;
+    out.line(format!("source    {}", session.source))?;
+    out.line(format!("started   {}", clock::readable(session.started_at)))?;
+    if let Some(at) = session.ended_at {
+        out.line(format!(
+            "ended     {} ({})",
+            clock::readable(at),
+            session.end_reason.as_deref().unwrap_or("no reason")
+        ))?;
+    }
+    out.line(format!("messages  {}", session.message_count))?;
+    for (name, value) in [
+        ("model", &session.model),
+        ("bound to", &session.session_key),
+        ("handoff", &session.handoff_state),
+        ("to", &session.handoff_platform),
+        ("error", &session.handoff_error),
+    ] {
+        if let Some(value) = value {
+            out.line(format!("{name:<9} {value}"))?;
+        }
+    }
+    Ok(())
+}
+
+async fn transcript(
+    backend: &Backend,
+    out: &Output,
+    name: String,
+    last: Option<usize>,
+) -> Result<(), CliError> {
+    let mut pages: Vec<TranscriptView> = Vec::new();
+    let mut wanted = last;
+    loop {
+        let before = pages
+            .last()
+            .and_then(|page| page.messages.iter().map(|m| m.id).min());
+        let page = page(backend, &name, wanted, before).await?;
+        let (got, earlier) = (page.messages.len(), page.earlier);
+        pages.push(page);
+        wanted = wanted.map(|n| n.saturating_sub(got));
+        // A page is what fits a frame; the rest is fetched until all that was asked for is here.
+        if !earlier || got == 0 || wanted == Some(0) {
+            break;
+        }
+    }
+    let session = pages[0].session.clone();
+    let earlier = pages.last().is_some_and(|page| page.earlier);
+    let messages: Vec<MessageView> = pages
+        .into_iter()
+        .rev()
+        .flat_map(|page| page.messages)
+        .collect();
+    for message in &messages {
+        print(out, message)?;
+    }
+    out.value(&TranscriptView {
+        session,
+        messages,
+        earlier,
+    })
+}
+
+async fn page(
+    backend: &Backend,
+    name: &str,
+    last: Option<usize>,
+    before: Option<i64>,
+) -> Result<TranscriptView, CliError> {
+    match backend {
+        Backend::Daemon(client) => Ok(client
+            .call(Call::SessionTranscript(TranscriptWish {
+                session: name.to_owned(),
+                last,
+                before,
+            }))
+            .await?),
+        Backend::Direct(store) => {
+            let session = resolve(store, name).await?;
+            let transcript = store.transcript(&session.id).await?;
+            Ok(views::transcript(&session, &transcript, last, before))
+        }
+    }
+}
+
+fn print(out: &Output, message: &MessageView) -> Result<(), CliError> {
+    let who = match (&message.tool_name, message.role.as_str()) {
+        (Some(tool), "tool") => format!("tool {tool}"),
+        (_, role) => role.to_owned(),
+    };
+    out.line(format!(
+        "{} {}",
+        out.styled(BOLD, &who),
+        out.styled(FAINT, &clock::readable(message.timestamp))
+    ))?;
+    let text = match &message.content {
+        Value::String(text) => text.clone(),
+        Value::Array(parts) => Content::Parts(parts.clone()).plain(),
+        _ => String::new(),
+    };
+    for line in text.lines() {
+        out.line(format!("  {line}"))?;
+    }
+    for call in &message.tool_calls {
+        let function = &call["function"];
+        out.line(format!(
+            "  → {} {}",
+            function["name"].as_str().unwrap_or("tool"),
+            function["arguments"].as_str().unwrap_or_default()
+        ))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! A typed client of the control socket, for hermesctl and for the tests.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use interprocess::local_socket::tokio::Stream;
+use interprocess::local_socket::traits::tokio::Stream as _;
+use interprocess::local_socket::{GenericFilePath, ToFsName};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::protocol::{self, Call, EventView, Hello, HelloView, PROTOCOL, RpcError};
+
+/// Events that may wait for the caller before the connection is read no further.
+const EVENTS: usize = 1024;
+
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    #[error("no hermesd answers on {path}: {source}")]
+    NoDaemon { path: PathBuf, source: io::Error },
+    #[error("{}", .0.message)]
+    Refused(RpcError),
+    #[error("the connection to hermesd was lost")]
+    Lost,
+    #[error("hermesd sent something that this version does not understand: {0}")]
+    Garbled(String),
+}
+
+/// What the server tells a subscriber.
+#[derive(Debug, Clone, PartialEq)]
+pub enum News {
+    Event(EventView),
+    /// So many events were lost because this client read too slowly.
+    Missed(u64),
+}
+
+type Waiting = Arc<Mutex<Option<HashMap<u64, oneshot::Sender<Result<Value, RpcError>>>>>>;
+
+pub struct Client {
+    stream: Arc<Stream>,
+    writing: tokio::sync::Mutex<()>,
+    next_id: AtomicU64,
+    waiting: Waiting,
+    news: tokio::sync::Mutex<mpsc::Receiver<News>>,
+    reader: JoinHandle<()>,
+    server: HelloView,
+}
+
+impl Client {
+    /// Connects and says hello.
+    pub async fn connect(path: &Path) -> Result<Client, ClientError> {
+        let unreachable = |source| ClientError::NoDaemon {
+            path: path.to_owned(),
+            source,
+        };
+        let name = path.to_fs_name::<GenericFilePath>().map_err(unreachable)?;
+        let stream = Arc::new(Stream::connect(name).await.map_err(unreachable)?);
+        let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
+        let (tell, news) = mpsc::channel(EVENTS);
+        let reader = tokio::spawn(read(stream.clone(), waiting.clone(), tell));
+        let mut client = Client {
+            stream,
+            writing: tokio::sync::Mutex::default(),
+            next_id: AtomicU64::new(1),
+            waiting,
+            news: tokio::sync::Mutex::new(news),
+            reader,
+            server: HelloView {
+                server: String::new(),
+                version: String::new(),
+                protocol: 0,
+                home: String::new(),
+                pid: 0,
+            },
+        };
+        let hello = Hello {
+            client: "hermesctl".into(),
+            version: crate::VERSION.into(),
+            protocol: PROTOCOL,
+        };
+        client.server = client.call(Call::Hello(hello)).await?;
+        Ok(client)
+    }
+
+    pub fn server(&self) -> &HelloView {
+        &self.server
+    }
+
+    /// Sends a request and waits for its answer. Calls may run side by side.
+    pub async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
+        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        let mut request =
+            serde_json::to_value(&call).map_err(|e| ClientError::Garbled(e.to_string()))?;
+        request["jsonrpc"] = json!("2.0");
+        request["id"] = json!(id);
+        let (reply, answer) = oneshot::channel();
+        self.locked(|waiting| waiting.insert(id, reply))
+            .ok_or(ClientError::Lost)?;
+        {
+            let _writing = self.writing.lock().await;
+            let mut stream = &*self.stream;
+            stream
+                .write_all(&protocol::line(&request))
+                .await
+                .map_err(|_| ClientError::Lost)?;
+        }
+        let result = answer
+            .await
+            .map_err(|_| ClientError::Lost)?
+            .map_err(ClientError::Refused)?;
+        serde_json::from_value(result).map_err(|e| ClientError::Garbled(e.to_string()))
+    }
+
+    /// The next event, after `events.subscribe`. `None` when the connection is gone.
+    pub async fn news(&self) -> Option<News> {
+        self.news.lock().await.recv().await
+    }
+
+    /// `None` when the connection is gone.
+    fn locked<T>(
+        &self,
+        work: impl FnOnce(&mut HashMap<u64, oneshot::Sender<Result<Value, RpcError>>>) -> T,
+    ) -> Option<T> {
+        self.waiting
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .as_mut()
+            .map(work)
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+async fn read(stream: Arc<Stream>, waiting: Waiting, tell: mpsc::Sender<News>) {
+    let mut lines = BufReader::new(&*stream).split(b'\n');
+    while let Ok(Some(line)) = lines.next_segment().await {
+        let Ok(message) = serde_json::from_slice::<Value>(&line) else {
+            break;
+        };
+        match message.get("method").and_then(Value::as_str) {
+            None => answer(&waiting, message),
+            Some("event") => {
+                if let Ok(event) = serde_json::from_value(message["params"].clone()) {
+                    let _ = tell.send(News::Event(event)).await;
+                }
+            }
+            Some("events.missed") => {
+                let _ = tell
+                    .send(News::Missed(
+                        message["params"]["missed"].as_u64().unwrap_or(0),
+                    ))
+                    .await;
+            }
+            Some(_) => {}
+        }
+    }
+    // Everyone who still waits learns that no answer will come, and nobody new begins to wait.
+    waiting
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+        .take();
+}
+
+fn answer(waiting: &Waiting, mut message: Value) {
+    let mut waiting = waiting
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let Some(waiting) = waiting.as_mut() else {
+        return;
+    };
+    let result = match message.get_mut("error").map(Value::take) {
+        Some(error) => {
+            Err(serde_json::from_value(error).unwrap_or_else(|e| RpcError::new(0, e.to_string())))
+        }
+        None => Ok(message["result"].take()),
+    };
+    match message["id"].as_u64() {
+        Some(id) => {
+            if let Some(reply) = waiting.remove(&id) {
+                let _ = reply.send(result);
+            }
+        }
+        // An error of the whole connection: whoever waits hears it.
+        None => {
+            if let Err(error) = result {
+                for (_, reply) in waiting.drain() {
+                    let _ = reply.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+}

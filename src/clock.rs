@@ -1,0 +1,74 @@
+//! Wall-clock time in the two forms that `state.db` stores: epoch seconds and local ISO 8601.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// Seconds since the epoch, as Hermes writes them into its REAL columns.
+pub fn now() -> f64 {
+    let now = Timestamp::now();
+    now.as_microsecond() as f64 / 1e6
+}
+
+/// Local time without an offset, as routing entries carry it (`2026-01-31T08:15:00.123456`).
+pub fn iso_local(epoch: f64) -> String {
+    zoned(epoch).strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
+}
+
+/// Local date and time for a person (`2026-01-31 08:15:00`).
+pub fn readable(epoch: f64) -> String {
+    zoned(epoch).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// A new session id in Hermes' form: `20260131_081500_a1b2c3`.
+pub fn session_id(epoch: f64) -> String {
+    let stamp = zoned(epoch).strftime("%Y%m%d_%H%M%S").to_string();
+    format!("{stamp}_{:06x}", fastrand::u32(..0x0100_0000))
+}
+
+/// How long ago, in the coarsest unit that still says something (`5 s`, `3 min`, `2 h`, `4 d`).
+pub fn age(seconds: f64) -> String {
+    let s = seconds.max(0.0) as u64;
+    match s {
+        0..=59 => format!("{s} s"),
+        60..=3599 => format!("{} min", s / 60),
+        3600..=86_399 => format!("{} h", s / 3600),
+        _ => format!("{} d", s / 86_400),
+    }
+}
+
+fn zoned(epoch: f64) -> jiff::Zoned {
+    let micros = (epoch * 1e6) as i64;
+    Timestamp::from_microsecond(micros)
+        .unwrap_or(Timestamp::UNIX_EPOCH)
+        .to_zoned(TimeZone::system())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_id_has_hermes_form() {
+        let id = session_id(now());
+        let parts: Vec<&str> = id.split('_').collect();
+        assert_eq!([8, 6, 6], [parts[0].len(), parts[1].len(), parts[2].len()]);
+    }
+
+    #[test]
+    fn ages_use_the_coarsest_unit() {
+        assert_eq!(
+            ["59 s", "1 min", "2 h", "3 d"],
+            [59.9, 60.0, 7300.0, 260_000.0]
+                .map(age)
+                .each_ref()
+                .map(String::as_str)
+        );
+    }
+
+    #[test]
+    fn absurd_times_do_not_panic() {
+        iso_local(f64::MAX);
+        iso_local(f64::NAN);
+        readable(-1e18);
+    }
+}

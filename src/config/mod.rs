@@ -1,0 +1,283 @@
+//! Everything that can be set, where each value came from, and the validated [`Config`].
+//!
+//! Settings are declared once in [`settings`]; the files beside this one only fetch raw values from a source
+//! (TOML, environment, Hermes' `.env`, `config.yaml`, `gateway.json`). Nothing else in the crate reads a
+//! configuration file or an environment variable that configures.
+
+mod dotenv;
+mod hermes;
+mod layers;
+pub mod places;
+pub mod settings;
+mod toml_file;
+mod value;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+pub use layers::{Origin, Resolved};
+pub use value::Value;
+
+use crate::platform::Home;
+use crate::session::KeyRules;
+
+/// The platforms that hermesd knows by name, in the order they are listed to people.
+pub const PLATFORMS: [&str; 7] = [
+    "local", "telegram", "discord", "slack", "matrix", "signal", "whatsapp",
+];
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// One or more values are wrong; each line names its place and the remedy.
+    #[error("{}", .0.join("\n"))]
+    Invalid(Vec<String>),
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("no home directory: set --home, HERMES_HOME or HOME")]
+    NoHome,
+}
+
+/// What the command line says before any file is read.
+#[derive(Debug, Default, Clone)]
+pub struct Overrides {
+    pub config: Option<PathBuf>,
+    pub home: Option<PathBuf>,
+    /// Setting key and raw text, from flags such as `--socket`.
+    pub values: Vec<(&'static str, String)>,
+}
+
+#[derive(Debug, Clone)]
+pub struct PlatformConfig {
+    pub name: String,
+    pub enabled: bool,
+    pub token: Option<SecretString>,
+    pub home_channel: Option<Home>,
+}
+
+#[derive(Debug, Clone)]
+pub struct HandoffConfig {
+    pub parallel: usize,
+    pub pickup_timeout: Duration,
+    pub lease: Duration,
+    pub orphan_grace: Duration,
+    /// `None` switches the poll off.
+    pub poll_interval: Option<Duration>,
+    pub watch: bool,
+}
+
+#[derive(Debug, Clone)]
+pub struct ControlConfig {
+    pub socket: PathBuf,
+    pub group: Option<String>,
+    pub max_connections: usize,
+    /// `None` keeps idle connections for ever.
+    pub idle_timeout: Option<Duration>,
+    pub write_timeout: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub struct AgentConfig {
+    pub default: String,
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Clone)]
+pub struct LogConfig {
+    pub level: String,
+    pub target: String,
+}
+
+/// The configuration in force. Built only by [`load`].
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub home: PathBuf,
+    /// Whether somebody named the home, or it is the default one.
+    pub home_is_explicit: bool,
+    pub control: ControlConfig,
+    pub handoff: HandoffConfig,
+    pub agent: AgentConfig,
+    pub keys: KeyRules,
+    pub accept_newer_schema: bool,
+    pub drain_timeout: Duration,
+    pub log: LogConfig,
+    pub platforms: Vec<PlatformConfig>,
+    resolved: BTreeMap<String, Resolved>,
+}
+
+impl Config {
+    pub fn state_db(&self) -> PathBuf {
+        self.home.join("state.db")
+    }
+
+    pub fn lock_file(&self) -> PathBuf {
+        self.home.join("hermesd.lock")
+    }
+
+    pub fn platform(&self, name: &str) -> Option<&PlatformConfig> {
+        self.platforms.iter().find(|p| p.name == name)
+    }
+
+    /// Every setting with the value in force and where it came from, secrets masked.
+    pub fn in_force(&self) -> impl Iterator<Item = (&str, String, &Origin)> {
+        self.resolved.iter().map(|(key, r)| {
+            let shown = match settings::find(key) {
+                Some(s) if s.secret => "********".to_owned(),
+                _ => r.value.to_string(),
+            };
+            (key.as_str(), shown, &r.origin)
+        })
+    }
+}
+
+/// Reads every source and returns the validated configuration.
+pub fn load(overrides: &Overrides) -> Result<Config, ConfigError> {
+    let environment: BTreeMap<String, String> = std::env::vars().collect();
+    load_with(overrides, &environment)
+}
+
+/// [`load`] with the environment handed in, so that tests need not touch their own.
+pub fn load_with(
+    overrides: &Overrides,
+    environment: &BTreeMap<String, String>,
+) -> Result<Config, ConfigError> {
+    let (home, home_is_explicit) = places::home(overrides.home.as_deref(), environment)?;
+    let mut layers = layers::Layers::default();
+    layers.add_flags(&overrides.values);
+    layers.add_environment(environment);
+    if let Some(path) = places::config_file(overrides.config.as_deref(), environment) {
+        toml_file::read(&path, &mut layers)?;
+    }
+    dotenv::read(&home.join(".env"), &mut layers)?;
+    hermes::read_yaml(&home.join("config.yaml"), &mut layers)?;
+    hermes::read_gateway_json(&home.join("gateway.json"), &mut layers)?;
+    build(home, home_is_explicit, environment, layers)
+}
+
+fn build(
+    home: PathBuf,
+    home_is_explicit: bool,
+    environment: &BTreeMap<String, String>,
+    layers: layers::Layers,
+) -> Result<Config, ConfigError> {
+    let resolved = layers.resolve()?;
+    let get = Getter(&resolved);
+    let socket = get.text("control.socket").map(PathBuf::from);
+    let config = Config {
+        control: ControlConfig {
+            socket: socket.unwrap_or_else(|| places::default_socket(&home, environment)),
+            group: get.text("control.group"),
+            max_connections: get.integer("control.max_connections"),
+            idle_timeout: get.duration_or_off("control.idle_timeout"),
+            write_timeout: get.duration("control.write_timeout"),
+        },
+        handoff: HandoffConfig {
+            parallel: get.integer("handoff.parallel"),
+            pickup_timeout: get.duration("handoff.pickup_timeout"),
+            lease: get.duration("handoff.lease"),
+            orphan_grace: get.duration("handoff.orphan_grace"),
+            poll_interval: get.duration_or_off("handoff.poll_interval"),
+            watch: get.flag("handoff.watch"),
+        },
+        agent: AgentConfig {
+            default: get.text("agent.default").unwrap_or_default(),
+            timeout: get.duration("agent.timeout"),
+        },
+        keys: KeyRules {
+            group_per_user: get.flag("sessions.group_per_user"),
+            thread_per_user: get.flag("sessions.thread_per_user"),
+            multiplex_profiles: get.flag("sessions.multiplex_profiles"),
+        },
+        accept_newer_schema: get.flag("store.accept_newer_schema"),
+        drain_timeout: get.duration("daemon.drain_timeout"),
+        log: LogConfig {
+            level: get.text("log.level").unwrap_or_default(),
+            target: get.text("log.target").unwrap_or_default(),
+        },
+        platforms: PLATFORMS.iter().map(|name| platform(name, &get)).collect(),
+        home,
+        home_is_explicit,
+        resolved,
+    };
+    check_socket_length(&config.control.socket)?;
+    Ok(config)
+}
+
+fn platform(name: &str, get: &Getter) -> PlatformConfig {
+    let key = |field: &str| format!("platforms.{name}.{field}");
+    let token = get.text(&key("token")).map(SecretString::from);
+    let home_channel = get.text(&key("home_channel")).map(|chat_id| Home {
+        chat_id,
+        name: get.text(&key("home_channel_name")),
+        thread_id: get.text(&key("home_channel_thread")),
+    });
+    PlatformConfig {
+        name: name.to_owned(),
+        // A bot token is what Hermes takes as "this platform is wanted" when nobody says so outright.
+        enabled: get.maybe_flag(&key("enabled")).unwrap_or(token.is_some()),
+        token,
+        home_channel,
+    }
+}
+
+/// The kernel's limit for a socket's path; past it `bind` fails with a message that names neither.
+fn check_socket_length(path: &Path) -> Result<(), ConfigError> {
+    let length = path.as_os_str().len();
+    if length <= 107 {
+        return Ok(());
+    }
+    Err(ConfigError::Invalid(vec![format!(
+        "control.socket: {} is {length} bytes long and a Unix socket's path may have 107: set control.socket to a shorter one",
+        path.display()
+    )]))
+}
+
+/// Typed look-ups; every value was checked against its setting's kind when it was resolved.
+struct Getter<'a>(&'a BTreeMap<String, Resolved>);
+
+impl Getter<'_> {
+    fn value(&self, key: &str) -> Option<&Value> {
+        self.0.get(key).map(|r| &r.value)
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        match self.value(key) {
+            Some(Value::Text(text)) if !text.is_empty() => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    fn maybe_flag(&self, key: &str) -> Option<bool> {
+        match self.value(key) {
+            Some(Value::Flag(flag)) => Some(*flag),
+            _ => None,
+        }
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        self.maybe_flag(key).unwrap_or_default()
+    }
+
+    fn integer(&self, key: &str) -> usize {
+        match self.value(key) {
+            Some(Value::Integer(n)) => usize::try_from(*n).unwrap_or_default(),
+            _ => 0,
+        }
+    }
+
+    fn duration(&self, key: &str) -> Duration {
+        match self.value(key) {
+            Some(Value::Duration(d)) => *d,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn duration_or_off(&self, key: &str) -> Option<Duration> {
+        Some(self.duration(key)).filter(|d| !d.is_zero())
+    }
+}

@@ -1,0 +1,78 @@
+//! Where things are: the home, our TOML file, the socket.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::ConfigError;
+
+/// The home and whether somebody named it. `--home`, `$HERMES_HOME`, `$STATE_DIRECTORY`, `~/.hermes`.
+pub(super) fn home(
+    flag: Option<&Path>,
+    env: &BTreeMap<String, String>,
+) -> Result<(PathBuf, bool), ConfigError> {
+    let named = flag
+        .map(Path::to_owned)
+        .or_else(|| set(env, "HERMES_HOME").map(PathBuf::from))
+        // systemd gives a colon-separated list; the first is the unit's own.
+        .or_else(|| {
+            set(env, "STATE_DIRECTORY").and_then(|list| list.split(':').next().map(PathBuf::from))
+        });
+    let (home, explicit) = match named {
+        Some(path) => (expand_tilde(&path, env), true),
+        None => (
+            PathBuf::from(set(env, "HOME").ok_or(ConfigError::NoHome)?).join(".hermes"),
+            false,
+        ),
+    };
+    // Hermes keys its routing rows by the resolved path, so ours has to be resolved too.
+    Ok((
+        std::path::absolute(&home).map_or(home.clone(), |p| p.canonicalize().unwrap_or(p)),
+        explicit,
+    ))
+}
+
+/// `--config` (which must exist), else the first of the usual places that does.
+pub(super) fn config_file(flag: Option<&Path>, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    if let Some(path) = flag
+        .map(Path::to_owned)
+        .or_else(|| set(env, "HERMESD_CONFIG").map(PathBuf::from))
+    {
+        return Some(path);
+    }
+    let directory = |name: &str| set(env, name).map(PathBuf::from);
+    let candidates = [
+        directory("CONFIGURATION_DIRECTORY").map(|d| d.join("hermesd.toml")),
+        directory("XDG_CONFIG_HOME")
+            .or_else(|| directory("HOME").map(|h| h.join(".config")))
+            .map(|d| d.join("hermesd/hermesd.toml")),
+        Some(PathBuf::from("/etc/hermesd/hermesd.toml")),
+    ];
+    candidates.into_iter().flatten().find(|path| path.is_file())
+}
+
+/// `$RUNTIME_DIRECTORY`, `$XDG_RUNTIME_DIR/hermesd`, else the home itself: all are private to the user.
+pub(super) fn default_socket(home: &Path, env: &BTreeMap<String, String>) -> PathBuf {
+    if let Some(dir) =
+        set(env, "RUNTIME_DIRECTORY").and_then(|list| list.split(':').next().map(PathBuf::from))
+    {
+        return dir.join("control.sock");
+    }
+    match set(env, "XDG_RUNTIME_DIR") {
+        Some(dir) => PathBuf::from(dir).join("hermesd/control.sock"),
+        None => home.join("control.sock"),
+    }
+}
+
+/// Where the packaged system service listens; the last place a client looks.
+pub const SYSTEM_SOCKET: &str = "/run/hermesd/control.sock";
+
+fn set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
+    env.get(name).map(String::as_str).filter(|v| !v.is_empty())
+}
+
+fn expand_tilde(path: &Path, env: &BTreeMap<String, String>) -> PathBuf {
+    match (path.strip_prefix("~"), set(env, "HOME")) {
+        (Ok(rest), Some(home)) => Path::new(home).join(rest),
+        _ => path.to_owned(),
+    }
+}

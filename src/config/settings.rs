@@ -1,0 +1,302 @@
+//! The one list of settings. Key, kind, default, names in the environment and in Hermes' files, and help.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use super::PLATFORMS;
+use super::value::Kind;
+pub use super::value::parse_duration;
+
+pub struct Setting {
+    pub key: String,
+    pub kind: Kind,
+    /// As it would be written in the TOML file; `None` when unset means "not configured".
+    pub default: Option<String>,
+    /// Hermes' own environment names; `HERMESD_<KEY>` always works beside them.
+    pub env: Vec<String>,
+    /// Dotted paths in Hermes' `config.yaml` and `gateway.json`, the first that is present wins.
+    pub hermes: Vec<String>,
+    pub secret: bool,
+    pub help: String,
+}
+
+impl Setting {
+    /// The environment name that follows from the key.
+    pub fn own_env(&self) -> String {
+        format!(
+            "HERMESD_{}",
+            self.key.to_ascii_uppercase().replace('.', "_")
+        )
+    }
+}
+
+pub static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(all);
+
+pub fn find(key: &str) -> Option<&'static Setting> {
+    SETTINGS.iter().find(|s| s.key == key)
+}
+
+/// The known key that is spelled most like this one.
+pub fn nearest(key: &str) -> Option<&'static str> {
+    SETTINGS
+        .iter()
+        .map(|s| (strsim::damerau_levenshtein(key, &s.key), s.key.as_str()))
+        .min()
+        .filter(|(distance, known)| *distance <= known.len().max(key.len()) / 2)
+        .map(|(_, known)| known)
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+const TENTH: Duration = Duration::from_millis(100);
+
+fn all() -> Vec<Setting> {
+    let mut list = Vec::new();
+    let mut add = |key: &str, kind: Kind, default: Option<&str>, help: &str| {
+        list.push(Setting {
+            key: key.into(),
+            kind,
+            default: default.map(str::to_owned),
+            env: Vec::new(),
+            hermes: Vec::new(),
+            secret: false,
+            help: help.into(),
+        });
+    };
+    let time = |min| Kind::Duration {
+        min,
+        zero_is_off: false,
+    };
+    let time_or_off = |min| Kind::Duration {
+        min,
+        zero_is_off: true,
+    };
+
+    add(
+        "control.socket",
+        Kind::Text,
+        None,
+        "Path of the control socket.",
+    );
+    add(
+        "control.group",
+        Kind::Text,
+        None,
+        "Unix group whose members may use the control socket besides the owner and root.",
+    );
+    add(
+        "control.max_connections",
+        Kind::Integer { min: 1, max: 4096 },
+        Some("64"),
+        "Connections to the control socket at one time.",
+    );
+    add(
+        "control.idle_timeout",
+        time_or_off(TENTH),
+        Some("10m"),
+        "A connection that waits for nothing is closed after this time; 0 keeps it.",
+    );
+    add(
+        "control.write_timeout",
+        time(TENTH),
+        Some("10s"),
+        "A client that does not read its answers is dropped after this time.",
+    );
+
+    add(
+        "handoff.parallel",
+        Kind::Integer { min: 1, max: 1024 },
+        Some("16"),
+        "Handoffs that run at one time.",
+    );
+    add(
+        "handoff.pickup_timeout",
+        time(SECOND),
+        Some("60s"),
+        "How long a handoff waits for a platform that is still connecting.",
+    );
+    add(
+        "handoff.lease",
+        time(SECOND),
+        Some("30s"),
+        "How long a claim stays with an owner that gives no sign of life.",
+    );
+    add(
+        "handoff.orphan_grace",
+        time(TENTH),
+        Some("2m"),
+        "How long a running handoff without an owner of ours is left alone before it is taken over.",
+    );
+    add(
+        "handoff.poll_interval",
+        time_or_off(TENTH),
+        Some("2s"),
+        "How often the database is looked at even when nothing woke the queue; 0 never.",
+    );
+    add(
+        "handoff.watch",
+        Kind::Flag,
+        Some("true"),
+        "Notice other programs' writes at once, by inotify on the write-ahead log.",
+    );
+
+    add(
+        "agent.default",
+        Kind::Choice(&["echo"]),
+        Some("echo"),
+        "The agent that answers.",
+    );
+    add(
+        "agent.timeout",
+        time(SECOND),
+        Some("10m"),
+        "The longest that one turn of an agent may take.",
+    );
+
+    add(
+        "sessions.group_per_user",
+        Kind::Flag,
+        Some("true"),
+        "In a group without threads, each person has a session of their own.",
+    );
+    add(
+        "sessions.thread_per_user",
+        Kind::Flag,
+        Some("false"),
+        "In a thread, each person has a session of their own.",
+    );
+    add(
+        "sessions.multiplex_profiles",
+        Kind::Flag,
+        Some("false"),
+        "Named profiles keep their sessions apart.",
+    );
+
+    add(
+        "store.accept_newer_schema",
+        Kind::Flag,
+        Some("false"),
+        "Open a state.db made by a Hermes newer than this hermesd knows.",
+    );
+    add(
+        "daemon.drain_timeout",
+        time(TENTH),
+        Some("20s"),
+        "How long a stop waits for work in progress.",
+    );
+    add(
+        "log.level",
+        Kind::Text,
+        Some("info"),
+        "error, warn, info, debug or trace; or a filter such as \"info,hermesd::handoff=debug\".",
+    );
+    add(
+        "log.target",
+        Kind::Choice(&["auto", "journal", "stderr"]),
+        Some("auto"),
+        "Where the log goes; auto takes the journal under systemd.",
+    );
+
+    for platform in PLATFORMS {
+        add_platform(&mut list, platform);
+    }
+    for (key, name) in [
+        ("sessions.group_per_user", "group_sessions_per_user"),
+        ("sessions.thread_per_user", "thread_sessions_per_user"),
+        ("sessions.multiplex_profiles", "multiplex_profiles"),
+    ] {
+        if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
+            setting.hermes = vec![name.into(), format!("gateway.{name}")];
+        }
+    }
+    list
+}
+
+fn add_platform(list: &mut Vec<Setting>, platform: &str) {
+    let upper = platform.to_ascii_uppercase();
+    let home = if platform == "matrix" {
+        "HOME_ROOM"
+    } else {
+        "HOME_CHANNEL"
+    };
+    let local = platform == "local";
+    let mut add = |field: &str,
+                   kind: Kind,
+                   default: Option<&str>,
+                   env: Vec<String>,
+                   hermes: &[&str],
+                   help: String| {
+        list.push(Setting {
+            key: format!("platforms.{platform}.{field}"),
+            kind,
+            default: default.map(str::to_owned),
+            env: if local { Vec::new() } else { env },
+            hermes: hermes
+                .iter()
+                .filter(|_| !local)
+                .flat_map(|path| {
+                    let path = format!("platforms.{platform}.{path}");
+                    [path.clone(), format!("gateway.{path}")]
+                })
+                .collect(),
+            secret: field == "token",
+            help,
+        });
+    };
+    let enabled_env = if platform == "whatsapp" {
+        vec!["WHATSAPP_ENABLED".into()]
+    } else {
+        Vec::new()
+    };
+    let enabled_help = if local {
+        "Switch the embedded platform on or off.".to_owned()
+    } else {
+        format!("Switch {platform} on or off; unset means on when it has a token.")
+    };
+    add(
+        "enabled",
+        Kind::Flag,
+        local.then_some("true"),
+        enabled_env,
+        &["enabled"],
+        enabled_help,
+    );
+    add(
+        "home_channel",
+        Kind::Text,
+        local.then_some("home"),
+        vec![format!("{upper}_{home}")],
+        &["home_channel.chat_id", "home_channel"],
+        "The chat that handoffs go to.".into(),
+    );
+    add(
+        "home_channel_name",
+        Kind::Text,
+        None,
+        vec![format!("{upper}_{home}_NAME")],
+        &["home_channel.name"],
+        "What to call that chat.".into(),
+    );
+    add(
+        "home_channel_thread",
+        Kind::Text,
+        None,
+        vec![format!("{upper}_{home}_THREAD_ID")],
+        &["home_channel.thread_id"],
+        "A thread of that chat to use when no fresh one can be opened.".into(),
+    );
+    let token_env = match platform {
+        "telegram" | "discord" | "slack" => Some(format!("{upper}_BOT_TOKEN")),
+        "matrix" => Some("MATRIX_ACCESS_TOKEN".into()),
+        _ => None,
+    };
+    if let Some(name) = token_env {
+        add(
+            "token",
+            Kind::Text,
+            None,
+            vec![name],
+            &["token"],
+            format!("The bot's token at {platform}."),
+        );
+    }
+}

@@ -1,0 +1,148 @@
+//! A setting's value and the kinds it may have.
+
+use std::fmt;
+use std::time::Duration;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    Text(String),
+    Flag(bool),
+    Integer(i64),
+    Duration(Duration),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Kind {
+    Text,
+    Flag,
+    Integer {
+        min: i64,
+        max: i64,
+    },
+    /// At least `min`, unless `zero_is_off` and it is zero.
+    Duration {
+        min: Duration,
+        zero_is_off: bool,
+    },
+    Choice(&'static [&'static str]),
+}
+
+/// A value as its source wrote it, before the setting's kind is known to fit.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Raw {
+    Text(String),
+    Flag(bool),
+    Integer(i64),
+    /// A table, list or other thing that no setting takes; the word is for the message.
+    Other(&'static str),
+}
+
+impl Kind {
+    /// What the setting takes, for error messages and the manual.
+    pub fn describe(self) -> String {
+        match self {
+            Kind::Text => "text".into(),
+            Kind::Flag => "true or false".into(),
+            Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
+            Kind::Duration {
+                min,
+                zero_is_off: false,
+            } => format!(
+                "a time of at least {}, such as \"30s\" or \"5m\"",
+                show_duration(min)
+            ),
+            Kind::Duration {
+                min,
+                zero_is_off: true,
+            } => {
+                format!(
+                    "a time of at least {}, such as \"30s\" or \"5m\", or 0 for never",
+                    show_duration(min)
+                )
+            }
+            Kind::Choice(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+
+    /// Checks and converts. `lenient` takes `"yes"` or `"16"` written as text, as environments and Hermes' files do.
+    pub fn parse(self, raw: &Raw, lenient: bool) -> Option<Value> {
+        match (self, raw) {
+            (Kind::Text, Raw::Text(t)) => Some(Value::Text(t.clone())),
+            // Chat ids are numbers to many people; Hermes' own files hold them unquoted.
+            (Kind::Text, Raw::Integer(n)) if lenient => Some(Value::Text(n.to_string())),
+            (Kind::Flag, Raw::Flag(b)) => Some(Value::Flag(*b)),
+            (Kind::Flag, Raw::Text(t)) if lenient => parse_flag(t).map(Value::Flag),
+            (Kind::Flag, Raw::Integer(n @ 0..=1)) if lenient => Some(Value::Flag(*n == 1)),
+            (Kind::Integer { .. }, Raw::Text(t)) if lenient => {
+                self.parse(&Raw::Integer(t.trim().parse().ok()?), false)
+            }
+            (Kind::Integer { min, max }, Raw::Integer(n)) => {
+                (min..=max).contains(n).then_some(Value::Integer(*n))
+            }
+            (Kind::Duration { .. }, Raw::Integer(n)) => {
+                self.duration(Duration::from_secs(u64::try_from(*n).ok()?))
+            }
+            (Kind::Duration { .. }, Raw::Text(t)) => self.duration(parse_duration(t)?),
+            (Kind::Choice(words), Raw::Text(t)) => {
+                words.contains(&t.as_str()).then(|| Value::Text(t.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    fn duration(self, d: Duration) -> Option<Value> {
+        match self {
+            Kind::Duration { min, zero_is_off } if d >= min || (zero_is_off && d.is_zero()) => {
+                Some(Value::Duration(d))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn parse_flag(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" | "1" => Some(true),
+        "false" | "no" | "off" | "0" | "" => Some(false),
+        _ => None,
+    }
+}
+
+/// `500ms`, `30s`, `5m`, `2h`, or plain seconds.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().ok()?;
+    let unit_ms = match text[digits..].trim() {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    number.checked_mul(unit_ms).map(Duration::from_millis)
+}
+
+fn show_duration(d: Duration) -> String {
+    let ms = d.as_millis();
+    match ms {
+        0 => "0".into(),
+        _ if ms.is_multiple_of(3_600_000) => format!("{}h", ms / 3_600_000),
+        _ if ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
+        _ if ms.is_multiple_of(1_000) => format!("{}s", ms / 1_000),
+        _ => format!("{ms}ms"),
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Text(text) => write!(f, "{text:?}"),
+            Value::Flag(flag) => write!(f, "{flag}"),
+            Value::Integer(n) => write!(f, "{n}"),
+            Value::Duration(d) => write!(f, "{:?}", show_duration(*d)),
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `handoff.request`, `.wait`, `.list`, `.show`, `.cancel`, `.retry`.
+
+use std::time::Duration;
+
+use tokio::sync::broadcast::error::RecvError;
+
+use super::{Answer, LONGEST_LIST, USUAL_LIST, answer, not_found, refused};
+use crate::control::{Desk, views};
+use crate::events::Event;
+use crate::handoff::request::{self, Wish, resolve};
+use crate::handoff::{Handoff, State, Via};
+use crate::protocol::{HandoffList, HandoffRequest, RpcError};
+
+/// How often a waiter looks into the store even when no event came: events are news, the store is the truth.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+pub(super) async fn request(desk: &Desk, wish: HandoffRequest) -> Answer {
+    let wish = Wish {
+        platform: wish.platform,
+        session: wish.session,
+        note: wish.note,
+    };
+    answer(&views::handoff(&ask(desk, &wish).await?))
+}
+
+async fn ask(desk: &Desk, wish: &Wish) -> Result<Handoff, RpcError> {
+    let is_busy = |session: &str| desk.turns.leases.is_busy(session);
+    let handoff =
+        request::request(&desk.store, &desk.platforms, is_busy, wish, Via::Socket).await?;
+    desk.bus.tell(Event::HandoffRequested {
+        id: handoff.id,
+        session_id: handoff.session_id.clone(),
+        platform: handoff.platform.clone(),
+    });
+    desk.queue.wake();
+    Ok(handoff)
+}
+
+async fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
+    let handoff = desk.store.handoff(id).await?;
+    handoff.ok_or_else(|| not_found(&format!("handoff {id}"), "see `hermesctl handoffs`"))
+}
+
+/// Answers when the handoff has ended. Listens before it looks, so that no end falls in between.
+pub(super) async fn wait(desk: &Desk, id: i64) -> Answer {
+    let mut events = desk.bus.listen();
+    loop {
+        let handoff = find(desk, id).await?;
+        if handoff.state.is_final() {
+            return answer(&views::handoff(&handoff));
+        }
+        let news = async {
+            loop {
+                match events.recv().await {
+                    Ok(told) if matches!(told.event, Event::HandoffEnded { id: ended, .. } if ended == id) =>
+                    {
+                        return;
+                    }
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_)) => return,
+                    Err(RecvError::Closed) => return std::future::pending().await,
+                }
+            }
+        };
+        let _ = tokio::time::timeout(LOOK_AGAIN, news).await;
+    }
+}
+
+pub(super) async fn list(desk: &Desk, wish: HandoffList) -> Answer {
+    let session = match wish.session {
+        Some(name) => Some(resolve(&desk.store, &name).await?.id),
+        None => None,
+    };
+    let limit = wish.limit.unwrap_or(USUAL_LIST).min(LONGEST_LIST);
+    let handoffs = desk
+        .store
+        .list_handoffs(session.as_deref(), wish.in_flight, limit)
+        .await?;
+    // A listing of long replies would not fit a frame; `show` has them.
+    let views = handoffs.iter().map(|h| {
+        views::handoff(&Handoff {
+            reply: None,
+            ..h.clone()
+        })
+    });
+    answer(&views.collect::<Vec<_>>())
+}
+
+pub(super) async fn show(desk: &Desk, id: i64) -> Answer {
+    answer(&views::handoff(&find(desk, id).await?))
+}
+
+pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
+    let handoff = find(desk, id).await?;
+    let stopped = match handoff.state {
+        State::Pending => {
+            let withdrawn = desk
+                .store
+                .withdraw_handoff(&handoff.session_id, "cancelled")
+                .await?;
+            if withdrawn {
+                let Handoff {
+                    session_id,
+                    platform,
+                    ..
+                } = handoff;
+                desk.bus.tell(Event::HandoffEnded {
+                    id,
+                    session_id,
+                    platform,
+                    state: State::Failed,
+                    error: Some("cancelled".into()),
+                });
+            }
+            // It may have been claimed in this moment; then it is stopped like any running one.
+            withdrawn || stop_running(desk, id).await?
+        }
+        State::Running => stop_running(desk, id).await?,
+        State::Completed | State::Failed => false,
+    };
+    if !stopped {
+        let now = find(desk, id).await?;
+        let message = format!(
+            "handoff {id} can no longer be cancelled: it is {}",
+            now.state.as_str()
+        );
+        return Err(refused(
+            "too_late",
+            message,
+            "a completed handoff is undone by taking the session back",
+        ));
+    }
+    wait(desk, id).await
+}
+
+async fn stop_running(desk: &Desk, id: i64) -> Result<bool, RpcError> {
+    let asked = desk.store.cancel_handoff(id).await?;
+    if asked {
+        desk.queue.cancel(id);
+    }
+    Ok(asked)
+}
+
+pub(super) async fn retry(desk: &Desk, id: i64) -> Answer {
+    let handoff = find(desk, id).await?;
+    if handoff.state != State::Failed {
+        let message = format!(
+            "handoff {id} is {}, and only a failed one can be tried again",
+            handoff.state.as_str()
+        );
+        return Err(refused("not_failed", message, "see `hermesctl handoffs`"));
+    }
+    let wish = Wish {
+        platform: handoff.platform,
+        session: Some(handoff.session_id),
+        note: handoff.note,
+    };
+    answer(&views::handoff(&ask(desk, &wish).await?))
+}

@@ -1,0 +1,91 @@
+//! One handler a verb; this file only says which.
+
+mod handoffs;
+mod local;
+mod sessions;
+mod status;
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use super::Desk;
+use crate::events::Told;
+use crate::handoff::request::RequestError;
+use crate::protocol::{Call, RpcError, code};
+use crate::store::StoreError;
+
+pub(super) use status::hello;
+
+pub(super) type Answer = Result<Value, RpcError>;
+
+pub(super) struct Subscription {
+    pub(super) topics: Vec<String>,
+    pub(super) events: broadcast::Receiver<Arc<Told>>,
+}
+
+/// Everything but `hello` and `events.subscribe`, which belong to the connection.
+pub(super) async fn perform(desk: &Desk, call: Call) -> Answer {
+    match call {
+        Call::Hello(hello) => status::hello(desk, &hello),
+        Call::EventsSubscribe(_) => Err(RpcError::new(
+            code::INTERNAL,
+            "events.subscribe belongs to the connection",
+        )),
+        Call::Status(_) => status::status(desk).await,
+        Call::PlatformList(_) => status::platforms(desk),
+        Call::SessionList(wish) => sessions::list(desk, wish).await,
+        Call::SessionShow(wish) => sessions::show(desk, &wish.session).await,
+        Call::SessionTranscript(wish) => sessions::transcript(desk, wish).await,
+        Call::HandoffRequest(wish) => handoffs::request(desk, wish).await,
+        Call::HandoffWait(wish) => handoffs::wait(desk, wish.id).await,
+        Call::HandoffList(wish) => handoffs::list(desk, wish).await,
+        Call::HandoffShow(wish) => handoffs::show(desk, wish.id).await,
+        Call::HandoffCancel(wish) => handoffs::cancel(desk, wish.id).await,
+        Call::HandoffRetry(wish) => handoffs::retry(desk, wish.id).await,
+        Call::LocalThreads(_) => local::threads(desk).await,
+        Call::LocalRead(wish) => local::read(desk, wish).await,
+        Call::LocalSay(wish) => local::say(desk, wish).await,
+    }
+}
+
+/// The most rows that a listing returns.
+pub(super) const LONGEST_LIST: usize = 500;
+pub(super) const USUAL_LIST: usize = 20;
+
+fn answer(view: &impl Serialize) -> Answer {
+    serde_json::to_value(view).map_err(|e| RpcError::new(code::INTERNAL, e.to_string()))
+}
+
+fn not_found(what: &str, hint: &str) -> RpcError {
+    RpcError::new(code::NOT_FOUND, format!("there is no {what}"))
+        .with_data("not_found", Some(hint.to_owned()))
+}
+
+fn refused(kind: &str, message: impl Into<String>, hint: &str) -> RpcError {
+    RpcError::new(code::REFUSED, message).with_data(kind, Some(hint.to_owned()))
+}
+
+impl From<StoreError> for RpcError {
+    fn from(error: StoreError) -> Self {
+        let kind = if error.is_transient() {
+            "database_busy"
+        } else {
+            "database"
+        };
+        RpcError::new(code::INTERNAL, error.to_string()).with_data(kind, None)
+    }
+}
+
+impl From<RequestError> for RpcError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Store(e) => e.into(),
+            RequestError::Refused(refusal) => {
+                RpcError::new(code::REFUSED, refusal.message).with_data(refusal.kind, refusal.hint)
+            }
+        }
+    }
+}

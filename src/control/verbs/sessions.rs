@@ -1,0 +1,35 @@
+//! `session.list`, `session.show`, `session.transcript`.
+
+use super::{Answer, LONGEST_LIST, USUAL_LIST, answer};
+use crate::control::{Desk, views};
+use crate::handoff::request::resolve;
+use crate::protocol::{SessionList, TranscriptWish};
+use crate::store::SessionFilter;
+
+pub(super) async fn list(desk: &Desk, wish: SessionList) -> Answer {
+    let limit = wish.limit.unwrap_or(USUAL_LIST).min(LONGEST_LIST);
+    let sessions = desk
+        .store
+        .list_sessions(SessionFilter {
+            source: wish.source,
+            live: wish.live,
+            limit,
+        })
+        .await?;
+    answer(&sessions.iter().map(views::session).collect::<Vec<_>>())
+}
+
+pub(super) async fn show(desk: &Desk, name: &str) -> Answer {
+    answer(&views::session(&resolve(&desk.store, name).await?))
+}
+
+pub(super) async fn transcript(desk: &Desk, wish: TranscriptWish) -> Answer {
+    let session = resolve(&desk.store, &wish.session).await?;
+    let transcript = desk.store.transcript(&session.id).await?;
+    answer(&views::transcript(
+        &session,
+        &transcript,
+        wish.last,
+        wish.before,
+    ))
+}

@@ -1,0 +1,62 @@
+//! `hello`, `status`, `platform.list`.
+
+use std::sync::atomic::Ordering;
+
+use super::{Answer, answer};
+use crate::control::{Desk, views};
+use crate::protocol::{Hello, HelloView, PROTOCOL, PlatformView, RpcError, StatusView, code};
+
+pub(in crate::control) fn hello(desk: &Desk, hello: &Hello) -> Answer {
+    if hello.protocol != PROTOCOL {
+        let (older, newer) = if hello.protocol < PROTOCOL {
+            ("client", "daemon")
+        } else {
+            ("daemon", "client")
+        };
+        let message = format!(
+            "the client speaks protocol {} and this daemon {PROTOCOL}",
+            hello.protocol
+        );
+        let hint = format!("upgrade the {older} to the version of the {newer}");
+        return Err(RpcError::new(code::REFUSED, message).with_data("protocol", Some(hint)));
+    }
+    tracing::debug!(
+        client = hello.client,
+        version = hello.version,
+        "client connected"
+    );
+    answer(&HelloView {
+        server: "hermesd".into(),
+        version: crate::VERSION.into(),
+        protocol: PROTOCOL,
+        home: desk.home.clone(),
+        pid: std::process::id(),
+    })
+}
+
+pub(super) async fn status(desk: &Desk) -> Answer {
+    answer(&StatusView {
+        version: crate::VERSION.into(),
+        pid: std::process::id(),
+        home: desk.home.clone(),
+        started_at: desk.started_at,
+        agent: desk.turns.agent_name().into(),
+        sessions: desk.store.session_count().await?,
+        handoffs_running: desk.queue.running(),
+        turns_running: desk.turns.leases.count(),
+        connections: desk.connections.load(Ordering::Relaxed),
+        platforms: platform_views(desk),
+    })
+}
+
+pub(super) fn platforms(desk: &Desk) -> Answer {
+    answer(&platform_views(desk))
+}
+
+fn platform_views(desk: &Desk) -> Vec<PlatformView> {
+    desk.platforms
+        .all()
+        .into_iter()
+        .map(views::platform)
+        .collect()
+}

@@ -1,0 +1,250 @@
+//! From the domain to the wire. hermesctl uses these too when it works without a daemon, so that both look alike.
+
+use serde_json::Value;
+
+use crate::events::{Event, Told};
+use crate::handoff::Handoff;
+use crate::platform::{Opened, PlatformStatus};
+use crate::protocol::{
+    EventKind, EventView, HandoffView, LocalMessageView, LocalThreadView, MAX_FRAME, MessageView,
+    PlatformView, SessionView, StageView, TranscriptView,
+};
+use crate::session::Session;
+use crate::session::transcript::{Content, Message, Transcript};
+use crate::store::{LocalMessage, LocalThread};
+
+/// What a page of a transcript may take, so that it fits a frame with room to spare.
+const PAGE_BYTES: usize = MAX_FRAME / 2;
+/// One message may take this much of it; the rest is cut, and says so.
+const MESSAGE_BYTES: usize = MAX_FRAME / 8;
+
+pub fn session(session: &Session) -> SessionView {
+    let s = session.clone();
+    SessionView {
+        id: s.id,
+        title: s.title,
+        source: s.source,
+        model: s.model,
+        started_at: s.started_at,
+        ended_at: s.ended_at,
+        end_reason: s.end_reason,
+        message_count: s.message_count,
+        session_key: s.session_key,
+        chat_id: s.chat_id,
+        thread_id: s.thread_id,
+        handoff_state: s.handoff_state,
+        handoff_platform: s.handoff_platform,
+        handoff_error: s.handoff_error,
+    }
+}
+
+/// The last messages (before `before`, at most `last` of them) that fit a frame.
+pub fn transcript(
+    of: &Session,
+    transcript: &Transcript,
+    last: Option<usize>,
+    before: Option<i64>,
+) -> TranscriptView {
+    let mut messages = Vec::new();
+    let mut bytes = 0;
+    let mut earlier = false;
+    let wanted = transcript
+        .messages
+        .iter()
+        .rev()
+        .filter(|m| before.is_none_or(|before| m.id < before));
+    for one in wanted {
+        let view = message(one);
+        bytes += serde_json::to_string(&view).map_or(0, |json| json.len());
+        if last.is_some_and(|last| messages.len() >= last)
+            || (bytes > PAGE_BYTES && !messages.is_empty())
+        {
+            earlier = true;
+            break;
+        }
+        messages.push(view);
+    }
+    messages.reverse();
+    TranscriptView {
+        session: session(of),
+        messages,
+        earlier,
+    }
+}
+
+fn message(message: &Message) -> MessageView {
+    let content = match &message.content {
+        None => Value::Null,
+        Some(Content::Text(text)) => Value::from(shortened(text)),
+        Some(parts @ Content::Parts(list)) => {
+            let value = Value::from(list.clone());
+            if value.to_string().len() > MESSAGE_BYTES {
+                Value::from(shortened(&parts.plain()))
+            } else {
+                value
+            }
+        }
+    };
+    let calls = Value::from(message.tool_calls.clone()).to_string().len();
+    MessageView {
+        id: message.id,
+        role: message.role.as_str().to_owned(),
+        content,
+        tool_calls: if calls > MESSAGE_BYTES {
+            Vec::new()
+        } else {
+            message.tool_calls.clone()
+        },
+        tool_call_id: message.tool_call_id.clone(),
+        tool_name: message.tool_name.clone(),
+        timestamp: message.timestamp,
+    }
+}
+
+fn shortened(text: &str) -> String {
+    if text.len() <= MESSAGE_BYTES {
+        return text.to_owned();
+    }
+    let cut = text.floor_char_boundary(MESSAGE_BYTES);
+    format!("{}… ({} bytes more)", &text[..cut], text.len() - cut)
+}
+
+pub fn handoff(handoff: &Handoff) -> HandoffView {
+    let h = handoff.clone();
+    let (thread, thread_title, no_thread) = match h.thread {
+        Some(Opened::Thread { id, title }) => (Some(id), Some(title), None),
+        Some(Opened::Chat { reason }) => (None, None, Some(reason)),
+        None => (None, None, None),
+    };
+    HandoffView {
+        id: h.id,
+        session: h.session_id,
+        platform: h.platform,
+        note: h.note,
+        via: h.via.as_str().to_owned(),
+        state: h.state.as_str().to_owned(),
+        stage: h.stage.map(|s| s.as_str().to_owned()),
+        error: h.error,
+        requested_at: h.requested_at,
+        ended_at: h.ended_at,
+        home_channel: h.home.map(|home| home.chat_id),
+        thread,
+        thread_title,
+        no_thread,
+        session_key: h.session_key,
+        reply: h.reply,
+        stages: h
+            .stages
+            .iter()
+            .map(|(stage, at)| StageView {
+                stage: stage.as_str().to_owned(),
+                at: *at,
+            })
+            .collect(),
+    }
+}
+
+pub fn platform(status: PlatformStatus) -> PlatformView {
+    PlatformView {
+        name: status.name,
+        state: status.standing.as_str().to_owned(),
+        detail: status.detail,
+        home_channel: status.home.map(|home| home.name.unwrap_or(home.chat_id)),
+        since: status.since,
+    }
+}
+
+pub fn local_thread(thread: LocalThread) -> LocalThreadView {
+    LocalThreadView {
+        id: thread.id,
+        chat: thread.chat_id,
+        title: thread.title,
+        created_at: thread.created_at,
+    }
+}
+
+pub fn local_message(message: LocalMessage) -> LocalMessageView {
+    LocalMessageView {
+        id: message.id,
+        author: message.author,
+        text: message.text,
+        at: message.at,
+    }
+}
+
+pub fn event(told: &Told) -> EventView {
+    let event = match told.event.clone() {
+        Event::HandoffRequested {
+            id,
+            session_id,
+            platform,
+        } => EventKind::HandoffRequested {
+            id,
+            session: session_id,
+            platform,
+        },
+        Event::HandoffStage {
+            id,
+            session_id,
+            platform,
+            stage,
+        } => EventKind::HandoffStage {
+            id,
+            session: session_id,
+            platform,
+            stage: stage.as_str().to_owned(),
+        },
+        Event::HandoffEnded {
+            id,
+            session_id,
+            platform,
+            state,
+            error,
+        } => EventKind::HandoffEnded {
+            id,
+            session: session_id,
+            platform,
+            state: state.as_str().to_owned(),
+            error,
+        },
+        Event::TurnStarted { session_id } => EventKind::TurnStarted {
+            session: session_id,
+        },
+        Event::TurnDelta { session_id, text } => EventKind::TurnDelta {
+            session: session_id,
+            text,
+        },
+        Event::TurnEnded { session_id, error } => EventKind::TurnEnded {
+            session: session_id,
+            error,
+        },
+        Event::PlatformChanged {
+            platform,
+            state,
+            detail,
+        } => EventKind::PlatformChanged {
+            platform,
+            state: state.to_owned(),
+            detail,
+        },
+        Event::LocalMessage {
+            id,
+            chat_id,
+            thread_id,
+            author,
+            text,
+            ..
+        } => EventKind::LocalMessage {
+            id,
+            chat: chat_id,
+            thread: thread_id,
+            author,
+            text: shortened(&text),
+        },
+    };
+    EventView {
+        seq: told.seq,
+        at: told.at,
+        event,
+    }
+}

@@ -1,0 +1,91 @@
+//! Who holds a lease: this boot, this process, and when it started. A process id alone comes back.
+
+use std::fmt;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    boot: String,
+    pid: u32,
+    started: u64,
+}
+
+impl Identity {
+    pub fn mine() -> Identity {
+        let pid = std::process::id();
+        Identity {
+            boot: boot_id(),
+            pid,
+            started: start_time(pid).unwrap_or_default(),
+        }
+    }
+
+    /// Whether the process of this name is certainly gone. One of another boot, or of another machine that shares the
+    /// home, cannot be asked: its lease has to run out.
+    pub fn is_gone(owner: &str) -> bool {
+        match Identity::parse(owner) {
+            Some(owner) if owner.boot == boot_id() => start_time(owner.pid) != Some(owner.started),
+            Some(_) | None => false,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Identity> {
+        let mut parts = text.split(':');
+        let identity = Identity {
+            boot: parts.next()?.to_owned(),
+            pid: parts.next()?.parse().ok()?,
+            started: parts.next()?.parse().ok()?,
+        };
+        parts.next().is_none().then_some(identity)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.boot, self.pid, self.started)
+    }
+}
+
+fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .map(|id| id.trim().to_owned())
+        .unwrap_or_default()
+}
+
+/// In clock ticks since boot; `None` when there is no such process (a zombie is none any more).
+pub fn start_time(pid: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything, so count from its end.
+    let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
+    if fields.first() == Some(&"Z") {
+        return None;
+    }
+    fields.get(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_living_and_the_dead_are_told_apart() {
+        let me = Identity::mine();
+        assert_eq!(Identity::parse(&me.to_string()), Some(me.clone()));
+        assert!(!Identity::is_gone(&me.to_string()));
+        // The same process id at another time is another process.
+        assert!(Identity::is_gone(
+            &Identity {
+                started: me.started + 1,
+                ..me.clone()
+            }
+            .to_string()
+        ));
+        assert!(!Identity::is_gone(
+            &Identity {
+                boot: "elsewhere".into(),
+                ..me
+            }
+            .to_string()
+        ));
+        assert!(!Identity::is_gone("nonsense"));
+    }
+}

@@ -1,0 +1,270 @@
+//! The daemon's life: start, run, drain, stop.
+
+mod home_lock;
+pub mod identity;
+mod log;
+mod service;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use home_lock::{HomeLock, recorded_socket};
+pub use log::start as start_log;
+
+use crate::agent::Agent;
+use crate::agent::echo::Echo;
+use crate::clock;
+use crate::config::Config;
+use crate::control::{self, Desk, Doorman, Limits, listener};
+use crate::events::Bus;
+use crate::handoff::queue::{self, Queue};
+use crate::handoff::{Context, watch};
+use crate::platform::local::Local;
+use crate::platform::{Platform, Platforms, local};
+use crate::router::Router;
+use crate::store::{OpenMode, Store, StoreError};
+use crate::turn::Turns;
+use identity::Identity;
+
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    #[error("{0}")]
+    Config(String),
+    /// Another daemon, or a Python gateway, has this home.
+    #[error("{0}")]
+    HomeTaken(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Listen(#[from] listener::ListenError),
+    #[error("{what}: {source}")]
+    Io {
+        what: &'static str,
+        source: std::io::Error,
+    },
+}
+
+impl DaemonError {
+    /// Documented in `hermesd --help`. A restart mends none but 1.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            DaemonError::Config(_) => 78,
+            DaemonError::HomeTaken(_) | DaemonError::Listen(listener::ListenError::Taken(..)) => 69,
+            DaemonError::Store(StoreError::Busy(_) | StoreError::Full) => 1,
+            DaemonError::Store(_) => 65,
+            DaemonError::Listen(_) | DaemonError::Io { .. } => 1,
+        }
+    }
+}
+
+/// Everything that runs, ready to be served. Tests make one with adapters and agents of their own.
+pub struct Daemon {
+    config: Config,
+    desk: Arc<Desk>,
+    queue: Queue,
+    router: Router,
+    platforms: Platforms,
+    /// Given first: no new work, finish or let go of what is at hand.
+    work_stop: CancellationToken,
+}
+
+impl Daemon {
+    /// Opens the store and puts the rooms together. Nothing runs yet.
+    pub fn assemble(config: Config) -> Result<Daemon, DaemonError> {
+        let store = Store::open(&config.home, OpenMode::Create, config.accept_newer_schema)?;
+        let bus = Bus::default();
+        let adapters: Vec<Arc<dyn Platform>> =
+            vec![Arc::new(Local::new(store.clone(), bus.clone()))];
+        let agent: Arc<dyn Agent> = Arc::new(Echo);
+        Ok(Self::with(config, store, bus, adapters, agent))
+    }
+
+    pub fn with(
+        config: Config,
+        store: Store,
+        bus: Bus,
+        adapters: Vec<Arc<dyn Platform>>,
+        agent: Arc<dyn Agent>,
+    ) -> Daemon {
+        let platforms = Platforms::new(&config, adapters, bus.clone());
+        let turns = Arc::new(Turns::new(agent, config.agent.timeout, bus.clone()));
+        let work_stop = CancellationToken::new();
+        let router = Router::new(
+            store.clone(),
+            platforms.clone(),
+            turns.clone(),
+            config.keys,
+            bus.clone(),
+            work_stop.clone(),
+        );
+        let handle = queue::Handle::default();
+        let context = Arc::new(Context {
+            store: store.clone(),
+            platforms: platforms.clone(),
+            turns: turns.clone(),
+            bus: bus.clone(),
+            keys: config.keys,
+            home: config.home.clone(),
+        });
+        let watchdog = service::watchdog();
+        let queue = Queue::new(
+            context,
+            config.handoff.clone(),
+            Identity::mine(),
+            handle.clone(),
+            watchdog,
+            Box::new(service::progress),
+        );
+        let desk = Arc::new(Desk {
+            store,
+            platforms: platforms.clone(),
+            turns,
+            router: router.clone(),
+            queue: handle,
+            bus,
+            home: config.home.display().to_string(),
+            local_home: config
+                .platform(local::NAME)
+                .and_then(|p| p.home_channel.clone())
+                .map_or_else(|| "home".into(), |h| h.chat_id),
+            started_at: clock::now(),
+            connections: 0.into(),
+            limits: Limits {
+                connections: config.control.max_connections,
+                idle: config.control.idle_timeout,
+                write: config.control.write_timeout,
+            },
+        });
+        Daemon {
+            config,
+            desk,
+            queue,
+            router,
+            platforms,
+            work_stop,
+        }
+    }
+
+    /// Serves until `stop`, then drains. The listener is handed in: it is bound before anyone is told that we are ready.
+    pub async fn serve(
+        self,
+        listener: interprocess::local_socket::tokio::Listener,
+        doorman: Doorman,
+        stop: CancellationToken,
+    ) {
+        let Daemon {
+            config,
+            desk,
+            queue,
+            router,
+            platforms,
+            work_stop,
+        } = self;
+        let tasks = TaskTracker::new();
+        let control_stop = CancellationToken::new();
+        tasks.spawn(control::serve(
+            listener,
+            desk.clone(),
+            doorman,
+            control_stop.clone(),
+        ));
+        if config.handoff.watch {
+            let queue = desk.queue.clone();
+            tasks.spawn(watch::run(
+                desk.store.clone(),
+                move || queue.wake_foreign(),
+                work_stop.clone(),
+            ));
+        }
+        let queue = tokio::spawn(queue.run(work_stop.clone()));
+        service::ready(&config.home);
+        platforms.connect_all(&tasks, &work_stop);
+        if let Err(error) = router.recover().await {
+            tracing::error!(%error, "what the last run left in the chats could not be taken up");
+        }
+        tasks.spawn(service::tell_status(
+            platforms,
+            desk.bus.listen(),
+            work_stop.clone(),
+        ));
+        tasks.close();
+
+        stop.cancelled().await;
+        tracing::info!("stopping");
+        service::stopping(config.drain_timeout);
+        work_stop.cancel();
+        let drained = async {
+            let _ = queue.await;
+            router.drain().await;
+            control_stop.cancel();
+            tasks.wait().await;
+        };
+        if tokio::time::timeout(config.drain_timeout, drained)
+            .await
+            .is_err()
+        {
+            tracing::warn!("some work did not stop in time; it is resumed at the next start");
+        }
+    }
+}
+
+/// Runs hermesd in the foreground until a signal ends it.
+pub async fn run(config: Config) -> Result<(), DaemonError> {
+    let doorman = Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
+    let lock = HomeLock::take(&config)?;
+    let daemon = Daemon::assemble(config.clone())?;
+    let activated = listener::activated().map_err(|source| DaemonError::Io {
+        what: "the socket from systemd cannot be used",
+        source,
+    })?;
+    let listener = match activated {
+        Some(listener) => listener,
+        None => listener::bind(&config.control.socket, doorman.gid())?,
+    };
+    lock.record_socket(&config.control.socket);
+    let stop = CancellationToken::new();
+    stop_on_signals(&stop)?;
+    tracing::info!(version = crate::VERSION, home = %config.home.display(), socket = %config.control.socket.display(), "hermesd is ready");
+    daemon.serve(listener, doorman, stop).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+fn stop_on_signals(stop: &CancellationToken) -> Result<(), DaemonError> {
+    let failed = |source| DaemonError::Io {
+        what: "signals cannot be handled",
+        source,
+    };
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let (mut signals, stop) = (signal(kind).map_err(failed)?, stop.clone());
+        tokio::spawn(async move {
+            if signals.recv().await.is_some() {
+                stop.cancel();
+            }
+        });
+    }
+    // Not a reason to die; settings are read at the start only.
+    let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            tracing::info!(
+                "SIGHUP: the configuration is read at start only; restart hermesd to apply changes"
+            );
+        }
+    });
+    Ok(())
+}
+
+/// A runtime small enough for a daemon that mostly waits.
+pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(16)
+        .thread_keep_alive(Duration::from_secs(30))
+        .enable_all()
+        .build()
+}

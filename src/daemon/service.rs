@@ -1,0 +1,77 @@
+//! What we tell the service manager. Without one, all of this does nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use sd_notify::NotifyState;
+use tokio::sync::broadcast::{Receiver, error::RecvError};
+use tokio_util::sync::CancellationToken;
+
+use crate::events::{Event, Told};
+use crate::platform::{Platforms, Standing};
+
+/// How soon the manager wants to hear from us, when it watches.
+pub(super) fn watchdog() -> Option<Duration> {
+    sd_notify::watchdog_enabled()
+}
+
+/// The queue has gone through the store once more: that, and nothing else, feeds the watchdog.
+pub(super) fn progress() {
+    notify(&[NotifyState::Watchdog]);
+}
+
+pub(super) fn ready(home: &Path) {
+    let status = format!("Ready, serving {}", home.display());
+    notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+}
+
+pub(super) fn stopping(drain: Duration) {
+    let micros = u32::try_from(drain.as_micros() + 5_000_000).unwrap_or(u32::MAX);
+    notify(&[
+        NotifyState::Stopping,
+        NotifyState::Status("Finishing work in progress"),
+        NotifyState::ExtendTimeoutUsec(micros),
+    ]);
+}
+
+/// Keeps the status line at what is up.
+pub(super) async fn tell_status(
+    platforms: Platforms,
+    mut events: Receiver<std::sync::Arc<Told>>,
+    stop: CancellationToken,
+) {
+    loop {
+        let up: Vec<String> = platforms
+            .all()
+            .into_iter()
+            .filter(|p| p.standing == Standing::Up)
+            .map(|p| p.name)
+            .collect();
+        let status = if up.is_empty() {
+            "Ready, no platform up".to_owned()
+        } else {
+            format!("Ready, up: {}", up.join(", "))
+        };
+        notify(&[NotifyState::Status(&status)]);
+        let changed = async {
+            loop {
+                match events.recv().await {
+                    Ok(told) if matches!(told.event, Event::PlatformChanged { .. }) => return,
+                    Ok(_) => {}
+                    Err(RecvError::Lagged(_)) => return,
+                    Err(RecvError::Closed) => return std::future::pending().await,
+                }
+            }
+        };
+        tokio::select! {
+            () = changed => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+fn notify(state: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(state) {
+        tracing::debug!(%error, "the service manager could not be told");
+    }
+}

@@ -1,0 +1,100 @@
+//! What happens in the daemon, told to whoever listens. Listeners that fall behind learn how much they missed; nothing
+//! depends on an event alone, since the store has it all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::broadcast;
+
+use crate::clock;
+use crate::handoff::{Stage, State};
+
+/// Events that a listener may be behind before it loses some.
+const BACKLOG: usize = 1024;
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    HandoffRequested {
+        id: i64,
+        session_id: String,
+        platform: String,
+    },
+    HandoffStage {
+        id: i64,
+        session_id: String,
+        platform: String,
+        stage: Stage,
+    },
+    HandoffEnded {
+        id: i64,
+        session_id: String,
+        platform: String,
+        state: State,
+        error: Option<String>,
+    },
+    TurnStarted {
+        session_id: String,
+    },
+    /// A piece of the reply as it comes.
+    TurnDelta {
+        session_id: String,
+        text: String,
+    },
+    TurnEnded {
+        session_id: String,
+        error: Option<String>,
+    },
+    PlatformChanged {
+        platform: String,
+        state: &'static str,
+        detail: Option<String>,
+    },
+    /// Something was said in a chat of the embedded platform.
+    LocalMessage {
+        id: i64,
+        chat_id: String,
+        thread_id: String,
+        author: String,
+        text: String,
+        at: f64,
+    },
+}
+
+#[derive(Debug)]
+pub struct Told {
+    /// Grows by one with every event of this daemon's life.
+    pub seq: u64,
+    pub at: f64,
+    pub event: Event,
+}
+
+#[derive(Clone)]
+pub struct Bus {
+    sender: broadcast::Sender<Arc<Told>>,
+    seq: Arc<AtomicU64>,
+}
+
+impl Default for Bus {
+    fn default() -> Self {
+        Bus {
+            sender: broadcast::channel(BACKLOG).0,
+            seq: Arc::default(),
+        }
+    }
+}
+
+impl Bus {
+    pub fn tell(&self, event: Event) {
+        let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
+        // Nobody listening is the usual case.
+        let _ = self.sender.send(Arc::new(Told {
+            seq,
+            at: clock::now(),
+            event,
+        }));
+    }
+
+    pub fn listen(&self) -> broadcast::Receiver<Arc<Told>> {
+        self.sender.subscribe()
+    }
+}

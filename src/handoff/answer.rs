@@ -1,0 +1,73 @@
+//! Stage `answered`: the agent gets the whole transcript and a notice of what happened; both it and the reply are kept.
+
+use tokio_util::sync::CancellationToken;
+
+use super::Stage;
+use super::pipeline::{Context, StageError};
+use crate::agent::Prompt;
+use crate::store::{Answer, Claim, NewDelivery};
+use crate::turn::TurnError;
+
+pub(super) async fn run(
+    context: &Context,
+    claim: &mut Claim,
+    cancel: &CancellationToken,
+) -> Result<(), StageError> {
+    let lease = tokio::select! {
+        lease = context.turns.leases.take(&claim.handoff.session_id) => lease,
+        () = cancel.cancelled() => return Err(StageError::Cancelled),
+    };
+    let session = context.session(claim).await?;
+    let transcript = context.store.transcript(&session.id).await?;
+    let notice = notice(
+        &session.name(),
+        &claim.handoff.platform,
+        claim.handoff.note.as_deref(),
+    );
+    let prompt = Prompt {
+        session: &session,
+        transcript: &transcript,
+        message: &notice,
+        handoff: true,
+    };
+    let reply = context
+        .turns
+        .run(&lease, prompt, cancel)
+        .await
+        .map_err(|e| match e {
+            TurnError::Cancelled => StageError::Cancelled,
+            other => StageError::Failed(other.to_string()),
+        })?;
+    let delivery = NewDelivery {
+        send_key: format!("handoff:{}:0", claim.handoff.id),
+        source: context.destination(claim)?,
+        session_id: session.id,
+        handoff_id: Some(claim.handoff.id),
+        text: reply.clone(),
+    };
+    context.before(Stage::Answered).await;
+    context
+        .store
+        .record_answer(
+            claim,
+            Answer {
+                notice,
+                reply: reply.clone(),
+                deliveries: vec![delivery],
+            },
+        )
+        .await?;
+    claim.handoff.reply = Some(reply);
+    Ok(())
+}
+
+fn notice(session: &str, platform: &str, note: Option<&str>) -> String {
+    let mut text = format!(
+        "[Handoff] The session \"{session}\" has just moved from the terminal to this {platform} chat. All that was said so far \
+         is above. Confirm in a line or two that you are here, and sum up where things stand so that the user can go on from here."
+    );
+    if let Some(note) = note.filter(|n| !n.trim().is_empty()) {
+        text.push_str(&format!("\nThe user's note: {note}"));
+    }
+    text
+}

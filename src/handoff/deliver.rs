@@ -1,0 +1,33 @@
+//! Stage `delivered`: the reply reaches the chat, by way of the ledger.
+
+use tokio_util::sync::CancellationToken;
+
+use super::Stage;
+use super::pipeline::{Context, StageError};
+use crate::store::Claim;
+use crate::turn::deliver::{DeliverError, deliver};
+
+pub(super) async fn run(
+    context: &Context,
+    claim: &mut Claim,
+    cancel: &CancellationToken,
+) -> Result<(), StageError> {
+    let platform = context.adapter(claim)?;
+    let mut sent = Vec::new();
+    for delivery in context.store.deliveries_of(claim.handoff.id).await? {
+        let id = deliver(&context.store, platform.as_ref(), &delivery, cancel)
+            .await
+            .map_err(|e| match e {
+                DeliverError::Store(e) => StageError::from(e),
+                DeliverError::Cancelled => StageError::Cancelled,
+                failed @ DeliverError::Failed { .. } => {
+                    StageError::Failed(format!("the reply was ready, but {failed}"))
+                }
+            })?;
+        sent.push(id);
+    }
+    context.before(Stage::Delivered).await;
+    context.store.record_sent(claim, &sent).await?;
+    claim.handoff.sent_ids = sent;
+    Ok(())
+}

@@ -1,0 +1,276 @@
+//! One handoff from its claim to its end: runs the stages in order, and decides what a stage's error means.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::pause::{self, Side};
+use super::{Stage, State, answer, bind, deliver, home, settle, thread};
+use crate::events::{Bus, Event};
+use crate::platform::{Availability, Platform, Platforms};
+use crate::session::{KeyRules, Session, Source};
+use crate::store::{Claim, Store, StoreError};
+use crate::turn::Turns;
+
+/// Waits between tries while the database is locked or the disk is full.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// How long the note about a failure may take to reach the thread.
+const NOTE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What every stage works with.
+pub struct Context {
+    pub store: Store,
+    pub platforms: Platforms,
+    pub turns: Arc<Turns>,
+    pub bus: Bus,
+    pub keys: KeyRules,
+    pub home: PathBuf,
+}
+
+#[derive(Debug)]
+pub(super) enum StageError {
+    /// The handoff ends, and everything is put back.
+    Failed(String),
+    /// Somebody asked for it to stop.
+    Cancelled,
+    /// The claim is no longer ours, or another program took the row: leave it alone.
+    Lost(String),
+    /// The database cannot be written now; the stage is tried again.
+    Later(StoreError),
+}
+
+impl StageError {
+    pub(super) fn damaged() -> StageError {
+        StageError::Failed("the journal of this handoff is incomplete".into())
+    }
+}
+
+impl From<StoreError> for StageError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Conflict(reason) => StageError::Lost(reason),
+            e if e.is_transient() => StageError::Later(e),
+            e => StageError::Failed(e.to_string()),
+        }
+    }
+}
+
+impl Context {
+    /// A claimed handoff names a platform that was up a moment ago; it may have gone since.
+    pub(super) fn adapter(&self, claim: &Claim) -> Result<Arc<dyn Platform>, StageError> {
+        let name = &claim.handoff.platform;
+        self.platforms.adapter(name).ok_or_else(|| {
+            StageError::Failed(unavailable(name, &self.platforms.availability(name)))
+        })
+    }
+
+    pub(super) async fn session(&self, claim: &Claim) -> Result<Session, StageError> {
+        let id = &claim.handoff.session_id;
+        self.store
+            .session(id)
+            .await?
+            .ok_or_else(|| StageError::Failed(format!("session {id} is gone")))
+    }
+
+    /// Where in the chat the reply goes.
+    pub(super) fn destination(&self, claim: &Claim) -> Result<Source, StageError> {
+        let (home, opened) = claim
+            .handoff
+            .home
+            .as_ref()
+            .zip(claim.handoff.thread.as_ref())
+            .ok_or_else(StageError::damaged)?;
+        Ok(self.adapter(claim)?.source_of(home, opened))
+    }
+
+    pub(super) async fn before(&self, stage: Stage) {
+        pause::point(Side::Before, stage, &self.home).await;
+    }
+}
+
+/// Why a platform cannot take a handoff, with the remedy.
+pub(super) fn unavailable(name: &str, availability: &Availability) -> String {
+    match availability {
+        Availability::Unknown => {
+            let known = crate::config::PLATFORMS.join(", ");
+            format!("there is no platform called {name:?}: choose one of {known}")
+        }
+        Availability::Off(reason) => format!("{name} is not available: {reason}"),
+        Availability::NoHome => {
+            format!(
+                "{name} has no home channel: set platforms.{name}.home_channel, or say /sethome in the chat"
+            )
+        }
+        Availability::Connecting(Some(detail)) => format!("{name} is still connecting: {detail}"),
+        Availability::Connecting(None) => format!("{name} is still connecting"),
+        Availability::Up => format!("{name} is up"),
+    }
+}
+
+/// Runs until the handoff ends, is lost to another owner, or `stop` asks for it to be left for the next start.
+pub(super) async fn run(
+    context: &Context,
+    mut claim: Claim,
+    cancel: &CancellationToken,
+    stop: &CancellationToken,
+) {
+    let span = tracing::info_span!(
+        "handoff",
+        id = claim.handoff.id,
+        session = claim.handoff.session_id,
+        platform = claim.handoff.platform
+    );
+    let _entered =
+        tracing::Instrument::instrument(walk(context, &mut claim, cancel, stop), span).await;
+}
+
+async fn walk(
+    context: &Context,
+    claim: &mut Claim,
+    cancel: &CancellationToken,
+    stop: &CancellationToken,
+) {
+    let mut wait = FIRST_WAIT;
+    reached(
+        context,
+        claim,
+        claim.handoff.stage.unwrap_or(Stage::Claimed),
+    )
+    .await;
+    while let Some(next) = next_stage(claim) {
+        if stop.is_cancelled() {
+            return release(context, claim).await;
+        }
+        let outcome = if cancel.is_cancelled() && next < Stage::Settled {
+            Err(StageError::Cancelled)
+        } else {
+            tokio::select! {
+                outcome = step(context, claim, next, cancel) => outcome,
+                () = stop.cancelled(), if next != Stage::Settled => return release(context, claim).await,
+            }
+        };
+        match outcome {
+            Ok(()) => {
+                claim.handoff.stage = Some(next);
+                wait = FIRST_WAIT;
+                reached(context, claim, next).await;
+            }
+            Err(StageError::Later(error)) => {
+                tracing::warn!(%error, stage = next.as_str(), "waiting for the database");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            Err(StageError::Lost(reason)) => {
+                tracing::warn!(reason, "handoff left to others");
+                return;
+            }
+            Err(StageError::Cancelled) => return fail(context, claim, "cancelled").await,
+            Err(StageError::Failed(reason)) => return fail(context, claim, &reason).await,
+        }
+    }
+    let handoff = &claim.handoff;
+    tell_end(context, claim, State::Completed, None);
+    tracing::info!(
+        session = handoff.session_id,
+        key = handoff.session_key,
+        "handoff completed"
+    );
+}
+
+fn next_stage(claim: &Claim) -> Option<Stage> {
+    let at = claim.handoff.stage.unwrap_or(Stage::Claimed);
+    Stage::ALL.into_iter().find(|stage| *stage > at)
+}
+
+async fn step(
+    context: &Context,
+    claim: &mut Claim,
+    stage: Stage,
+    cancel: &CancellationToken,
+) -> Result<(), StageError> {
+    match stage {
+        Stage::Claimed => Ok(()),
+        Stage::Homed => home::run(context, claim).await,
+        Stage::Threaded => thread::run(context, claim).await,
+        Stage::Bound => bind::run(context, claim).await,
+        Stage::Answered => answer::run(context, claim, cancel).await,
+        Stage::Delivered => deliver::run(context, claim, cancel).await,
+        Stage::Settled => settle::run(context, claim).await,
+    }
+}
+
+async fn reached(context: &Context, claim: &Claim, stage: Stage) {
+    let handoff = &claim.handoff;
+    tracing::info!(stage = stage.as_str(), "handoff stage");
+    context.bus.tell(Event::HandoffStage {
+        id: handoff.id,
+        session_id: handoff.session_id.clone(),
+        platform: handoff.platform.clone(),
+        stage,
+    });
+    pause::point(Side::After, stage, &context.home).await;
+}
+
+async fn release(context: &Context, claim: &Claim) {
+    tracing::info!("handoff left at its stage for the next start");
+    if let Err(error) = context.store.release_handoff(claim).await {
+        tracing::warn!(%error, "the claim was not released; its lease will run out");
+    }
+}
+
+/// Puts everything back and says why. Tried until the database takes it: a handoff must not stay in between.
+async fn fail(context: &Context, claim: &Claim, reason: &str) {
+    let mut wait = FIRST_WAIT;
+    loop {
+        match context.store.fail_handoff(claim, reason).await {
+            Ok(()) => break,
+            Err(error) if error.is_transient() => {
+                tracing::warn!(%error, "waiting for the database to roll the handoff back");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_WAIT);
+            }
+            Err(StoreError::Conflict(why)) => {
+                tracing::warn!(why, "handoff left to others");
+                return;
+            }
+            Err(error) => {
+                tracing::error!(%error, "the handoff could not be rolled back; the next start tries again");
+                return;
+            }
+        }
+    }
+    tracing::warn!(reason, "handoff failed");
+    tell_end(context, claim, State::Failed, Some(reason.to_owned()));
+    note_failure(context, claim, reason).await;
+}
+
+fn tell_end(context: &Context, claim: &Claim, state: State, error: Option<String>) {
+    let handoff = &claim.handoff;
+    context.bus.tell(Event::HandoffEnded {
+        id: handoff.id,
+        session_id: handoff.session_id.clone(),
+        platform: handoff.platform.clone(),
+        state,
+        error,
+    });
+}
+
+/// Whoever looks into the thread that was opened should not wait there for an agent that will not come.
+async fn note_failure(context: &Context, claim: &Claim, reason: &str) {
+    let (Ok(to), Ok(platform)) = (context.destination(claim), context.adapter(claim)) else {
+        return;
+    };
+    let text = format!(
+        "The handoff to this thread failed ({reason}). The conversation stays where it was."
+    );
+    let key = format!("handoff:{}:failed", claim.handoff.id);
+    if !matches!(
+        tokio::time::timeout(NOTE_PATIENCE, platform.send(&to, &text, &key)).await,
+        Ok(Ok(_))
+    ) {
+        tracing::debug!("the thread could not be told of the failure");
+    }
+}

@@ -1,0 +1,456 @@
+//! The queue: finds pending and orphaned handoffs and runs them side by side, each on its own.
+//!
+//! One loop owns all bookkeeping. It is woken by the socket, by the watcher and by the clock, and its own progress is
+//! what feeds the watchdog.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::State;
+use super::pipeline::{self, Context, unavailable};
+use crate::clock;
+use crate::config::HandoffConfig;
+use crate::daemon::identity::Identity;
+use crate::events::Event;
+use crate::platform::Availability;
+use crate::store::{Claim, Orphan, StoreError};
+
+/// How long after its end a handed-off session is guarded against the terminal that leaves it.
+const GUARD_SECONDS: f64 = 600.0;
+
+/// What the rest of the daemon holds of the queue.
+#[derive(Clone, Default)]
+pub struct Handle {
+    wake: Arc<Notify>,
+    foreign: Arc<Notify>,
+    running: Arc<Mutex<HashMap<i64, CancellationToken>>>,
+}
+
+impl Handle {
+    /// A row was written by this daemon.
+    pub fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Another program has written to the database.
+    pub fn wake_foreign(&self) {
+        self.foreign.notify_one();
+    }
+
+    /// Stops the work on a handoff whose cancellation stands in the store.
+    pub fn cancel(&self, id: i64) {
+        if let Some(token) = self.locked(|running| running.get(&id).cloned()) {
+            token.cancel();
+        }
+    }
+
+    pub fn running(&self) -> usize {
+        self.locked(|running| running.len())
+    }
+
+    fn locked<T>(&self, work: impl FnOnce(&mut HashMap<i64, CancellationToken>) -> T) -> T {
+        work(
+            &mut self
+                .running
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner()),
+        )
+    }
+}
+
+/// A row to take: freshly pending, or left behind by somebody.
+#[derive(Debug, Clone)]
+enum Work {
+    Pending(String),
+    Orphan(Orphan),
+}
+
+impl Work {
+    fn session_id(&self) -> &str {
+        match self {
+            Work::Pending(id) => id,
+            Work::Orphan(orphan) => &orphan.session_id,
+        }
+    }
+}
+
+pub struct Queue {
+    context: Arc<Context>,
+    config: HandoffConfig,
+    identity: Identity,
+    handle: Handle,
+    /// Called after every pass that went through the store.
+    progress: Box<dyn Fn() + Send + Sync>,
+    /// Passes happen at least this often.
+    tick: Duration,
+    backlog: VecDeque<Work>,
+    /// Sessions in the backlog or at work: a second scan must not take them again.
+    taken: HashSet<String>,
+    at_work: usize,
+    /// The last scan may have left rows behind.
+    more: bool,
+    /// When a running row that nobody owns, or a pending one of a platform that is not up, was first seen.
+    first_seen: HashMap<String, Instant>,
+    renewed: Instant,
+}
+
+impl Queue {
+    pub fn new(
+        context: Arc<Context>,
+        config: HandoffConfig,
+        identity: Identity,
+        handle: Handle,
+        watchdog: Option<Duration>,
+        progress: Box<dyn Fn() + Send + Sync>,
+    ) -> Queue {
+        // Often enough for the poll, for the leases and for the watchdog.
+        let tick = [
+            config.poll_interval,
+            Some(config.lease / 3),
+            watchdog.map(|w| w / 2),
+        ];
+        let tick = tick.into_iter().flatten().min().unwrap_or(config.lease / 3);
+        Queue {
+            context,
+            config,
+            identity,
+            handle,
+            progress,
+            tick,
+            backlog: VecDeque::new(),
+            taken: HashSet::new(),
+            at_work: 0,
+            more: false,
+            first_seen: HashMap::new(),
+            renewed: Instant::now(),
+        }
+    }
+
+    /// Runs until `stop`, then waits for the work at hand to finish or to let go.
+    pub async fn run(mut self, stop: CancellationToken) {
+        let tracker = TaskTracker::new();
+        let (done, mut finished) = mpsc::channel::<String>(self.config.parallel.max(1));
+        let mut clock = tokio::time::interval(self.tick);
+        clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let pass = tokio::select! {
+                () = stop.cancelled() => break,
+                _ = clock.tick() => Pass::Clock,
+                () = self.handle.wake.notified() => Pass::Woken,
+                () = self.handle.foreign.notified() => Pass::Foreign,
+                () = self.context.platforms.changed() => Pass::Woken,
+                Some(session_id) = finished.recv() => {
+                    self.finish(&session_id);
+                    while let Ok(session_id) = finished.try_recv() {
+                        self.finish(&session_id);
+                    }
+                    Pass::Finished
+                }
+            };
+            if let Err(error) = self.pass(pass).await {
+                tracing::warn!(%error, "the queue could not look into the database; it looks again");
+            } else {
+                (self.progress)();
+            }
+            self.start_work(&tracker, &done, &stop);
+        }
+        tracker.close();
+        tracker.wait().await;
+    }
+
+    fn finish(&mut self, session_id: &str) {
+        self.at_work -= 1;
+        self.taken.remove(session_id);
+    }
+
+    async fn pass(&mut self, pass: Pass) -> Result<(), StoreError> {
+        match pass {
+            Pass::Finished if self.more && self.backlog.is_empty() => self.scan_pending().await,
+            Pass::Finished => Ok(()),
+            Pass::Woken => self.scan_pending().await,
+            Pass::Foreign => {
+                self.yield_to_others().await?;
+                self.scan_pending().await
+            }
+            Pass::Clock => {
+                self.renew_leases().await?;
+                self.scan_orphans().await?;
+                if self.config.poll_interval.is_some() {
+                    self.yield_to_others().await?;
+                    self.scan_pending().await?;
+                }
+                self.check_waiting().await
+            }
+        }
+    }
+
+    /// What other programs did to rows of ours: a withdrawn handoff stops, a session that a chat owns stays open.
+    async fn yield_to_others(&mut self) -> Result<(), StoreError> {
+        for handoff in self.context.store.close_overtaken().await? {
+            self.handle.cancel(handoff.id);
+            tracing::warn!(
+                id = handoff.id,
+                session = handoff.session_id,
+                "handoff withdrawn by another program"
+            );
+            self.tell_failed(
+                handoff.id,
+                handoff.session_id,
+                handoff.platform,
+                handoff.error,
+            );
+        }
+        for session in self
+            .context
+            .store
+            .reopen_handed_off(clock::now() - GUARD_SECONDS)
+            .await?
+        {
+            tracing::info!(
+                session,
+                "reopened: a chat owns this session, the terminal only left it"
+            );
+        }
+        Ok(())
+    }
+
+    fn tell_failed(&self, id: i64, session_id: String, platform: String, error: Option<String>) {
+        self.context.bus.tell(Event::HandoffEnded {
+            id,
+            session_id,
+            platform,
+            state: State::Failed,
+            error,
+        });
+    }
+
+    async fn renew_leases(&mut self) -> Result<(), StoreError> {
+        if self.at_work > 0 && self.renewed.elapsed() >= self.config.lease / 3 {
+            self.context
+                .store
+                .renew_leases(&self.identity.to_string(), self.lease_until())
+                .await?;
+            self.renewed = Instant::now();
+        }
+        Ok(())
+    }
+
+    fn lease_until(&self) -> f64 {
+        clock::now() + self.config.lease.as_secs_f64()
+    }
+
+    async fn scan_pending(&mut self) -> Result<(), StoreError> {
+        // A little more than can start at once, so that a burst is not read again for each of its rows.
+        let limit = self.config.parallel * 4 + self.taken.len();
+        let except = self.context.platforms.connecting();
+        let rows = self.context.store.pending_handoffs(limit, &except).await?;
+        self.more = rows.len() == limit;
+        for (session_id, platform) in rows {
+            if self.taken.contains(&session_id) {
+                continue;
+            }
+            match self.context.platforms.availability(&platform) {
+                Availability::Up => self.enqueue(Work::Pending(session_id)),
+                // It changed between two looks; the next pass sees it.
+                Availability::Connecting(_) => {}
+                other => {
+                    self.turn_away(&session_id, &platform, &unavailable(&platform, &other))
+                        .await?
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, work: Work) {
+        self.first_seen.remove(work.session_id());
+        self.taken.insert(work.session_id().to_owned());
+        self.backlog.push_back(work);
+    }
+
+    /// Fails a pending row that cannot be run.
+    async fn turn_away(
+        &mut self,
+        session_id: &str,
+        platform: &str,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        self.first_seen.remove(session_id);
+        if self
+            .context
+            .store
+            .withdraw_handoff(session_id, reason)
+            .await?
+        {
+            tracing::warn!(session = session_id, platform, reason, "handoff failed");
+            let journal = self
+                .context
+                .store
+                .list_handoffs(Some(session_id), false, 1)
+                .await?
+                .pop();
+            let id = journal.map_or(0, |h| h.id);
+            self.tell_failed(
+                id,
+                session_id.to_owned(),
+                platform.to_owned(),
+                Some(reason.to_owned()),
+            );
+        }
+        Ok(())
+    }
+
+    /// Rows for platforms that are still connecting wait for them, but not for ever.
+    async fn check_waiting(&mut self) -> Result<(), StoreError> {
+        let connecting = self.context.platforms.connecting();
+        if connecting.is_empty() {
+            return Ok(());
+        }
+        let rows = self
+            .context
+            .store
+            .pending_handoffs(self.config.parallel * 64, &[])
+            .await?;
+        for (session_id, platform) in rows
+            .into_iter()
+            .filter(|(_, platform)| connecting.contains(platform))
+        {
+            let since = *self
+                .first_seen
+                .entry(session_id.clone())
+                .or_insert_with(Instant::now);
+            if since.elapsed() >= self.config.pickup_timeout {
+                let reason =
+                    unavailable(&platform, &self.context.platforms.availability(&platform));
+                let reason = format!("{reason} (waited {} s)", since.elapsed().as_secs());
+                self.turn_away(&session_id, &platform, &reason).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Rows that run without being ours: those of the dead are resumed.
+    async fn scan_orphans(&mut self) -> Result<(), StoreError> {
+        let me = self.identity.to_string();
+        for orphan in self.context.store.running_elsewhere(&me).await? {
+            if self.taken.contains(&orphan.session_id) || !self.is_abandoned(&orphan) {
+                continue;
+            }
+            tracing::warn!(
+                session = orphan.session_id,
+                owner = orphan.owner,
+                "taking over a handoff whose owner is gone"
+            );
+            self.enqueue(Work::Orphan(orphan));
+        }
+        Ok(())
+    }
+
+    fn is_abandoned(&mut self, orphan: &Orphan) -> bool {
+        match (&orphan.journal, &orphan.owner) {
+            // Another program's: no lease tells when it died, so it gets time from when it was first seen here.
+            (None, _) => {
+                let since = *self
+                    .first_seen
+                    .entry(orphan.session_id.clone())
+                    .or_insert_with(Instant::now);
+                since.elapsed() >= self.config.orphan_grace
+            }
+            (Some(_), None) => true,
+            (Some(_), Some(owner)) => {
+                Identity::is_gone(owner)
+                    || orphan.lease_until.is_none_or(|until| until < clock::now())
+            }
+        }
+    }
+
+    fn start_work(
+        &mut self,
+        tracker: &TaskTracker,
+        done: &mpsc::Sender<String>,
+        stop: &CancellationToken,
+    ) {
+        while self.at_work < self.config.parallel {
+            let Some(work) = self.backlog.pop_front() else {
+                return;
+            };
+            self.at_work += 1;
+            let (context, handle, done, stop) = (
+                self.context.clone(),
+                self.handle.clone(),
+                done.clone(),
+                stop.clone(),
+            );
+            let (owner, until) = (self.identity.to_string(), self.lease_until());
+            tracker.spawn(async move {
+                let session_id = work.session_id().to_owned();
+                // A panic in a stage must not lose the place at work for ever.
+                let task = tokio::spawn(perform(context, handle, work, owner, until, stop));
+                if let Err(error) = task.await {
+                    tracing::error!(%error, session = session_id, "a handoff stopped unexpectedly; its lease will run out");
+                }
+                let _ = done.send(session_id).await;
+            });
+        }
+    }
+}
+
+enum Pass {
+    Clock,
+    Woken,
+    Foreign,
+    Finished,
+}
+
+async fn perform(
+    context: Arc<Context>,
+    handle: Handle,
+    work: Work,
+    owner: String,
+    lease_until: f64,
+    stop: CancellationToken,
+) {
+    let claimed = match &work {
+        Work::Pending(session_id) => {
+            context
+                .store
+                .claim_handoff(session_id, &owner, lease_until)
+                .await
+        }
+        Work::Orphan(orphan) => context.store.take_over(orphan, &owner, lease_until).await,
+    };
+    let claim: Claim = match claimed {
+        Ok(Some(claim)) => claim,
+        Ok(None) => return,
+        Err(error) => {
+            tracing::warn!(%error, session = work.session_id(), "a handoff could not be claimed; it is tried again");
+            return;
+        }
+    };
+    let (id, cancel) = (claim.handoff.id, CancellationToken::new());
+    if claim.handoff.cancel_requested {
+        cancel.cancel();
+    }
+    handle.locked(|running| running.insert(id, cancel.clone()));
+    let _forget = Forget {
+        handle: &handle,
+        id,
+    };
+    pipeline::run(&context, claim, &cancel, &stop).await;
+}
+
+struct Forget<'a> {
+    handle: &'a Handle,
+    id: i64,
+}
+
+impl Drop for Forget<'_> {
+    fn drop(&mut self) {
+        self.handle.locked(|running| running.remove(&self.id));
+    }
+}

@@ -1,0 +1,22 @@
+//! hermesd moves a live agent session from the terminal to a chat app and back.
+//!
+//! The rooms and the rules between them are described in ARCHITECTURE.md.
+
+pub mod agent;
+pub mod cli;
+pub mod client;
+pub mod clock;
+pub mod config;
+pub mod control;
+pub mod daemon;
+pub mod events;
+pub mod handoff;
+pub mod platform;
+pub mod protocol;
+pub mod router;
+pub mod session;
+pub mod store;
+pub mod turn;
+
+/// Version shown by `--version`, in `hello` and in the status line.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

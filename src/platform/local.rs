@@ -1,0 +1,105 @@
+//! The embedded platform: its chats live in the store and are read and written with `hermesctl attach`.
+
+use async_trait::async_trait;
+
+use super::{Capabilities, Home, Opened, Platform, PlatformError};
+use crate::events::{Bus, Event};
+use crate::session::{ChatType, Source};
+use crate::store::{LocalMessage, Store, StoreError};
+
+pub const NAME: &str = "local";
+
+pub struct Local {
+    store: Store,
+    bus: Bus,
+}
+
+impl Local {
+    pub fn new(store: Store, bus: Bus) -> Local {
+        Local { store, bus }
+    }
+}
+
+/// The source of a message in a local chat. One person talks there, so every chat is a private one.
+pub fn source(chat_id: &str, thread_id: Option<&str>) -> Source {
+    let mut source = Source::new(NAME, ChatType::Dm, chat_id);
+    source.thread_id = thread_id.filter(|t| !t.is_empty()).map(str::to_owned);
+    source
+}
+
+pub fn told(message: &LocalMessage) -> Event {
+    Event::LocalMessage {
+        id: message.id,
+        chat_id: message.chat_id.clone(),
+        thread_id: message.thread_id.clone(),
+        author: message.author.clone(),
+        text: message.text.clone(),
+        at: message.at,
+    }
+}
+
+#[async_trait]
+impl Platform for Local {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            threads: true,
+            idempotent_sends: true,
+        }
+    }
+
+    async fn connect(&self) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    async fn open_thread(
+        &self,
+        home: &Home,
+        title: &str,
+        open_key: &str,
+    ) -> Result<Opened, PlatformError> {
+        let id = self
+            .store
+            .open_local_thread(&home.chat_id, title, open_key)
+            .await
+            .map_err(explain)?;
+        Ok(Opened::Thread {
+            id: id.to_string(),
+            title: title.to_owned(),
+        })
+    }
+
+    fn source_of(&self, home: &Home, opened: &Opened) -> Source {
+        let (thread, name) = match opened {
+            Opened::Thread { id, title } => (Some(id.as_str()), Some(title.clone())),
+            Opened::Chat { .. } => (home.thread_id.as_deref(), home.name.clone()),
+        };
+        Source {
+            chat_name: name,
+            ..source(&home.chat_id, thread)
+        }
+    }
+
+    async fn send(&self, to: &Source, text: &str, send_key: &str) -> Result<String, PlatformError> {
+        let message = self
+            .store
+            .send_local(to, text, send_key)
+            .await
+            .map_err(explain)?;
+        self.bus.tell(told(&message));
+        Ok(message.id.to_string())
+    }
+}
+
+fn explain(error: StoreError) -> PlatformError {
+    match error.is_transient() {
+        true => PlatformError::Transient {
+            reason: error.to_string(),
+            retry_after: None,
+        },
+        false => PlatformError::Permanent(error.to_string()),
+    }
+}

@@ -1,0 +1,569 @@
+//! The wire types of the control socket: JSON-RPC 2.0, one object a line. No other type crosses it.
+//!
+//! Requests are [`Call`]s, answered with one of the `…View` types or an [`RpcError`]; the server sends [`EventView`]s as
+//! notifications called `event` to connections that subscribed, and `events.missed` to those that fell behind.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Raised when a change breaks existing clients.
+pub const PROTOCOL: u32 = 1;
+/// The longest line either side may send.
+pub const MAX_FRAME: usize = 1 << 20;
+
+pub mod code {
+    pub const PARSE: i64 = -32700;
+    pub const INVALID_REQUEST: i64 = -32600;
+    pub const UNKNOWN_METHOD: i64 = -32601;
+    pub const INVALID_PARAMS: i64 = -32602;
+    pub const INTERNAL: i64 = -32603;
+    /// Understood, and refused for a reason that the person can mend; `data.kind` names it.
+    pub const REFUSED: i64 = -32000;
+    pub const NOT_FOUND: i64 = -32001;
+    pub const HELLO_FIRST: i64 = -32002;
+    /// The daemon stops, or has no place for one more connection.
+    pub const UNAVAILABLE: i64 = -32003;
+}
+
+/// Every request. `{"method": "handoff.show", "params": {"id": 7}}` is `Call::HandoffShow`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", content = "params")]
+pub enum Call {
+    /// The first request of a connection.
+    #[serde(rename = "hello")]
+    Hello(Hello),
+    #[serde(rename = "status")]
+    Status(Nothing),
+    #[serde(rename = "platform.list")]
+    PlatformList(Nothing),
+    #[serde(rename = "session.list")]
+    SessionList(SessionList),
+    #[serde(rename = "session.show")]
+    SessionShow(SessionName),
+    #[serde(rename = "session.transcript")]
+    SessionTranscript(TranscriptWish),
+    #[serde(rename = "handoff.request")]
+    HandoffRequest(HandoffRequest),
+    /// Answered when the handoff has ended.
+    #[serde(rename = "handoff.wait")]
+    HandoffWait(HandoffId),
+    #[serde(rename = "handoff.list")]
+    HandoffList(HandoffList),
+    #[serde(rename = "handoff.show")]
+    HandoffShow(HandoffId),
+    #[serde(rename = "handoff.cancel")]
+    HandoffCancel(HandoffId),
+    #[serde(rename = "handoff.retry")]
+    HandoffRetry(HandoffId),
+    /// From now on this connection gets `event` notifications.
+    #[serde(rename = "events.subscribe")]
+    EventsSubscribe(EventsSubscribe),
+    #[serde(rename = "local.threads")]
+    LocalThreads(Nothing),
+    #[serde(rename = "local.read")]
+    LocalRead(LocalRead),
+    #[serde(rename = "local.say")]
+    LocalSay(LocalSay),
+}
+
+/// The methods, for telling an unknown one from wrong parameters and for the manual.
+pub const METHODS: [&str; 16] = [
+    "hello",
+    "status",
+    "platform.list",
+    "session.list",
+    "session.show",
+    "session.transcript",
+    "handoff.request",
+    "handoff.wait",
+    "handoff.list",
+    "handoff.show",
+    "handoff.cancel",
+    "handoff.retry",
+    "events.subscribe",
+    "local.threads",
+    "local.read",
+    "local.say",
+];
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// The program that speaks, for the log.
+    pub client: String,
+    pub version: String,
+    pub protocol: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HelloView {
+    pub server: String,
+    pub version: String,
+    pub protocol: u32,
+    pub home: String,
+    pub pid: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionList {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    #[serde(default)]
+    pub live: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+/// An id, a title, or the beginning of an id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionName {
+    pub session: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TranscriptWish {
+    pub session: String,
+    /// Only the last so many messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<usize>,
+    /// Only messages before this row, for paging back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandoffRequest {
+    pub platform: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandoffId {
+    pub id: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandoffList {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default)]
+    pub in_flight: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventsSubscribe {
+    /// Only events whose type begins with one of these (`handoff`, `turn`, `platform`, `local`); none means all.
+    #[serde(default)]
+    pub topics: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalRead {
+    /// A thread's number; without it the home chat itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<i64>,
+    /// Only messages after this one.
+    #[serde(default)]
+    pub after: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalSay {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<i64>,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StatusView {
+    pub version: String,
+    pub pid: u32,
+    pub home: String,
+    pub started_at: f64,
+    pub agent: String,
+    pub sessions: i64,
+    pub handoffs_running: usize,
+    pub turns_running: usize,
+    pub connections: usize,
+    pub platforms: Vec<PlatformView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlatformView {
+    pub name: String,
+    /// `up`, `connecting`, `down` or `off`.
+    pub state: String,
+    pub detail: Option<String>,
+    pub home_channel: Option<String>,
+    pub since: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SessionView {
+    pub id: String,
+    pub title: Option<String>,
+    pub source: String,
+    pub model: Option<String>,
+    pub started_at: f64,
+    pub ended_at: Option<f64>,
+    pub end_reason: Option<String>,
+    pub message_count: i64,
+    pub session_key: Option<String>,
+    pub chat_id: Option<String>,
+    pub thread_id: Option<String>,
+    pub handoff_state: Option<String>,
+    pub handoff_platform: Option<String>,
+    pub handoff_error: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TranscriptView {
+    pub session: SessionView,
+    pub messages: Vec<MessageView>,
+    /// There are earlier messages than these.
+    pub earlier: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MessageView {
+    pub id: i64,
+    pub role: String,
+    /// Text, or a list of parts.
+    pub content: Value,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tool_calls: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_name: Option<String>,
+    pub timestamp: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HandoffView {
+    pub id: i64,
+    pub session: String,
+    pub platform: String,
+    pub note: Option<String>,
+    /// `socket`, `direct` or `foreign`.
+    pub via: String,
+    /// `pending`, `running`, `completed` or `failed`.
+    pub state: String,
+    /// The last stage reached.
+    pub stage: Option<String>,
+    pub error: Option<String>,
+    pub requested_at: f64,
+    pub ended_at: Option<f64>,
+    pub home_channel: Option<String>,
+    pub thread: Option<String>,
+    pub thread_title: Option<String>,
+    /// Why the home chat itself is used instead of a thread.
+    pub no_thread: Option<String>,
+    pub session_key: Option<String>,
+    pub reply: Option<String>,
+    pub stages: Vec<StageView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct StageView {
+    pub stage: String,
+    pub at: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LocalThreadView {
+    pub id: i64,
+    pub chat: String,
+    pub title: String,
+    pub created_at: f64,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LocalMessageView {
+    pub id: i64,
+    /// `agent` or `user`.
+    pub author: String,
+    pub text: String,
+    pub at: f64,
+}
+
+/// `{"seq": 12, "at": 1767171600.5, "type": "handoff.stage", "id": 7, "session": "…", "platform": "local", "stage": "bound"}`
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EventView {
+    pub seq: u64,
+    pub at: f64,
+    #[serde(flatten)]
+    pub event: EventKind,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type")]
+pub enum EventKind {
+    #[serde(rename = "handoff.requested")]
+    HandoffRequested {
+        id: i64,
+        session: String,
+        platform: String,
+    },
+    #[serde(rename = "handoff.stage")]
+    HandoffStage {
+        id: i64,
+        session: String,
+        platform: String,
+        stage: String,
+    },
+    #[serde(rename = "handoff.ended")]
+    HandoffEnded {
+        id: i64,
+        session: String,
+        platform: String,
+        state: String,
+        error: Option<String>,
+    },
+    #[serde(rename = "turn.started")]
+    TurnStarted { session: String },
+    #[serde(rename = "turn.delta")]
+    TurnDelta { session: String, text: String },
+    #[serde(rename = "turn.ended")]
+    TurnEnded {
+        session: String,
+        error: Option<String>,
+    },
+    #[serde(rename = "platform.changed")]
+    PlatformChanged {
+        platform: String,
+        state: String,
+        detail: Option<String>,
+    },
+    #[serde(rename = "local.message")]
+    LocalMessage {
+        id: i64,
+        chat: String,
+        thread: String,
+        author: String,
+        text: String,
+    },
+}
+
+impl EventKind {
+    pub fn type_name(&self) -> &'static str {
+        match self {
+            EventKind::HandoffRequested { .. } => "handoff.requested",
+            EventKind::HandoffStage { .. } => "handoff.stage",
+            EventKind::HandoffEnded { .. } => "handoff.ended",
+            EventKind::TurnStarted { .. } => "turn.started",
+            EventKind::TurnDelta { .. } => "turn.delta",
+            EventKind::TurnEnded { .. } => "turn.ended",
+            EventKind::PlatformChanged { .. } => "platform.changed",
+            EventKind::LocalMessage { .. } => "local.message",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RpcError {
+    pub code: i64,
+    pub message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<ErrorData>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ErrorData {
+    /// A stable word: `unknown_platform`, `platform_off`, `no_home_channel`, `unknown_session`, `ambiguous_session`, …
+    pub kind: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl RpcError {
+    pub fn new(code: i64, message: impl Into<String>) -> RpcError {
+        RpcError {
+            code,
+            message: message.into(),
+            data: None,
+        }
+    }
+
+    pub fn with_data(self, kind: &str, hint: Option<String>) -> RpcError {
+        RpcError {
+            data: Some(ErrorData {
+                kind: kind.to_owned(),
+                hint,
+            }),
+            ..self
+        }
+    }
+}
+
+/// A request line, read: its id (none for a notification) and the call, or why it is none.
+pub fn parse_request(line: &[u8]) -> (Option<Value>, Result<Call, RpcError>) {
+    let mut request: Value = match serde_json::from_slice(line) {
+        Ok(value) => value,
+        Err(e) => {
+            return (
+                Some(Value::Null),
+                Err(RpcError::new(code::PARSE, format!("not JSON: {e}"))),
+            );
+        }
+    };
+    let Some(object) = request.as_object_mut() else {
+        let message = "a request is one JSON object a line; batches are not taken, requests may be sent ahead instead";
+        return (
+            Some(Value::Null),
+            Err(RpcError::new(code::INVALID_REQUEST, message)),
+        );
+    };
+    let id = object.remove("id");
+    if id
+        .as_ref()
+        .is_some_and(|id| !(id.is_string() || id.is_number() || id.is_null()))
+    {
+        return (
+            Some(Value::Null),
+            Err(RpcError::new(
+                code::INVALID_REQUEST,
+                "id is a string or a number",
+            )),
+        );
+    }
+    if object.remove("jsonrpc").as_ref().and_then(Value::as_str) != Some("2.0") {
+        return (
+            id,
+            Err(RpcError::new(code::INVALID_REQUEST, "jsonrpc is \"2.0\"")),
+        );
+    }
+    let method = object
+        .get("method")
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned();
+    if !METHODS.contains(&method.as_str()) {
+        let message = format!(
+            "there is no method {method:?}; the methods are {}",
+            METHODS.join(", ")
+        );
+        return (id, Err(RpcError::new(code::UNKNOWN_METHOD, message)));
+    }
+    object
+        .entry("params")
+        .or_insert_with(|| Value::Object(serde_json::Map::new()));
+    let call = serde_json::from_value(request)
+        .map_err(|e| RpcError::new(code::INVALID_PARAMS, format!("{method}: {e}")));
+    (id, call)
+}
+
+/// A response or notification as one line.
+pub fn line(value: &Value) -> Vec<u8> {
+    let mut bytes = value.to_string().into_bytes();
+    bytes.push(b'\n');
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn requests_are_told_apart() {
+        let parse = |text: &str| parse_request(text.as_bytes()).1.map_err(|e| e.code);
+        assert_eq!(
+            parse(r#"{"jsonrpc":"2.0","id":1,"method":"status"}"#),
+            Ok(Call::Status(Nothing {}))
+        );
+        assert_eq!(
+            parse(r#"{"jsonrpc":"2.0","id":1,"method":"handoff.show","params":{"id":7}}"#),
+            Ok(Call::HandoffShow(HandoffId { id: 7 }))
+        );
+        assert_eq!(parse("nonsense"), Err(code::PARSE));
+        assert_eq!(parse("[]"), Err(code::INVALID_REQUEST));
+        assert_eq!(
+            parse(r#"{"id":1,"method":"status"}"#),
+            Err(code::INVALID_REQUEST)
+        );
+        assert_eq!(
+            parse(r#"{"jsonrpc":"2.0","id":{},"method":"status"}"#),
+            Err(code::INVALID_REQUEST)
+        );
+        assert_eq!(
+            parse(r#"{"jsonrpc":"2.0","id":1,"method":"dance"}"#),
+            Err(code::UNKNOWN_METHOD)
+        );
+        assert_eq!(
+            parse(r#"{"jsonrpc":"2.0","id":1,"method":"handoff.show","params":{"id":"x"}}"#),
+            Err(code::INVALID_PARAMS)
+        );
+        assert_eq!(
+            parse(r#"{"jsonrpc":"2.0","id":1,"method":"status","params":{"no":1}}"#),
+            Err(code::INVALID_PARAMS)
+        );
+    }
+
+    #[test]
+    fn every_method_has_a_call_and_the_other_way_round() {
+        // The names that serde knows are in its message about an unknown one.
+        let error = serde_json::from_value::<Call>(json!({"method": "", "params": {}}))
+            .unwrap_err()
+            .to_string();
+        for method in METHODS {
+            assert!(
+                error.contains(&format!("`{method}`")),
+                "{method} has no call"
+            );
+        }
+        assert_eq!(
+            error.matches('`').count() / 2 - 1,
+            METHODS.len(),
+            "a call is not in METHODS: {error}"
+        );
+    }
+
+    #[test]
+    fn an_event_reads_back() {
+        let event = EventView {
+            seq: 1,
+            at: 2.5,
+            event: EventKind::HandoffStage {
+                id: 7,
+                session: "s".into(),
+                platform: "local".into(),
+                stage: "bound".into(),
+            },
+        };
+        let wire = serde_json::to_value(&event).unwrap();
+        assert_eq!(wire["type"], event.event.type_name());
+        assert_eq!(serde_json::from_value::<EventView>(wire).unwrap(), event);
+    }
+
+    proptest! {
+        /// Whatever a client sends, it is parsed or refused; nothing panics.
+        #[test]
+        fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = parse_request(&bytes);
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The road from a chat to the agent and back: the session of that chat, one message at a time, answered and delivered.
+//!
+//! A message is kept in the store before anything else happens to it, so a restart takes up what was not answered.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::agent::Prompt;
+use crate::events::Bus;
+use crate::platform::{Platforms, local};
+use crate::session::{KeyRules, session_key};
+use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
+use crate::turn::deliver::{DeliverError, deliver};
+use crate::turn::{TurnError, Turns};
+
+/// The longest message that a person may send.
+pub const LONGEST_MESSAGE: usize = 100_000;
+
+#[derive(Clone)]
+pub struct Router {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    platforms: Platforms,
+    turns: Arc<Turns>,
+    keys: KeyRules,
+    bus: Bus,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+    /// Messages that wait, by chat; a chat that is here has a worker.
+    waiting: Mutex<HashMap<String, VecDeque<Inbound>>>,
+}
+
+impl Router {
+    pub fn new(
+        store: Store,
+        platforms: Platforms,
+        turns: Arc<Turns>,
+        keys: KeyRules,
+        bus: Bus,
+        stop: CancellationToken,
+    ) -> Router {
+        let inner = Inner {
+            store,
+            platforms,
+            turns,
+            keys,
+            bus,
+            tracker: TaskTracker::new(),
+            stop,
+            waiting: Mutex::default(),
+        };
+        Router {
+            inner: Arc::new(inner),
+        }
+    }
+
+    /// Takes up what the last run of the daemon left: unanswered messages, and replies that were not sent.
+    pub async fn recover(&self) -> Result<(), StoreError> {
+        let unsent = self.inner.store.open_deliveries().await?;
+        let unanswered = self.inner.store.open_inbound().await?;
+        if !unsent.is_empty() || !unanswered.is_empty() {
+            tracing::info!(
+                unsent = unsent.len(),
+                unanswered = unanswered.len(),
+                "taking up what was left"
+            );
+        }
+        let this = self.clone();
+        self.inner
+            .tracker
+            .spawn(async move { this.inner.send_all(unsent).await });
+        for inbound in unanswered {
+            self.dispatch(inbound);
+        }
+        Ok(())
+    }
+
+    /// Words typed into a local chat. Returns when they are kept.
+    pub async fn say_local(
+        &self,
+        chat_id: &str,
+        thread_id: Option<&str>,
+        text: &str,
+    ) -> Result<LocalMessage, StoreError> {
+        let source = local::source(chat_id, thread_id);
+        let key = session_key(&source, &self.inner.keys);
+        let (said, inbound) = self.inner.store.say_local(&key, &source, text).await?;
+        self.inner.bus.tell(local::told(&said));
+        self.dispatch(inbound);
+        Ok(said)
+    }
+
+    /// Hands a kept message to its chat's worker; messages of one chat are answered in order.
+    fn dispatch(&self, inbound: Inbound) {
+        let key = inbound.session_key.clone();
+        let mut waiting = self.inner.locked();
+        if let Some(queue) = waiting.get_mut(&key) {
+            queue.push_back(inbound);
+            return;
+        }
+        waiting.insert(key.clone(), VecDeque::from([inbound]));
+        drop(waiting);
+        let inner = self.inner.clone();
+        self.inner
+            .tracker
+            .spawn(async move { inner.work_through(&key).await });
+    }
+
+    /// Waits for the work at hand; `stop` has been given.
+    pub async fn drain(&self) {
+        self.inner.tracker.close();
+        self.inner.tracker.wait().await;
+    }
+}
+
+impl Inner {
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, VecDeque<Inbound>>> {
+        self.waiting
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    async fn work_through(self: Arc<Self>, key: &str) {
+        loop {
+            let next = {
+                let mut waiting = self.locked();
+                match waiting.get_mut(key).and_then(VecDeque::pop_front) {
+                    Some(inbound) => inbound,
+                    None => {
+                        waiting.remove(key);
+                        return;
+                    }
+                }
+            };
+            if self.stop.is_cancelled() {
+                return;
+            }
+            // On its own, so that a panic costs one message and not the chat.
+            let (this, id) = (self.clone(), next.id);
+            let handled = tokio::spawn(async move { this.handle(&next).await }).await;
+            match handled {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(%error, message = id, "a message waits for the next start")
+                }
+                Err(error) => {
+                    tracing::error!(%error, message = id, "a message stopped its worker; it waits for the next start")
+                }
+            }
+        }
+    }
+
+    async fn handle(&self, inbound: &Inbound) -> Result<(), StoreError> {
+        let session_id = match self.store.bound_session(&inbound.session_key).await? {
+            Some(id) => self.store.tip(&id).await?,
+            None => {
+                self.store
+                    .bind_fresh_session(&inbound.session_key, &inbound.source)
+                    .await?
+            }
+        };
+        let lease = tokio::select! {
+            lease = self.turns.leases.take(&session_id) => lease,
+            () = self.stop.cancelled() => return Ok(()),
+        };
+        let row = self.store.begin_inbound(inbound.id, &session_id).await?;
+        let Some(session) = self.store.session(&session_id).await? else {
+            let reason = format!("session {session_id} is gone");
+            return self
+                .store
+                .fail_inbound(inbound.id, &reason, Vec::new())
+                .await;
+        };
+        let transcript = self.store.transcript_before(&session_id, row).await?;
+        let prompt = Prompt {
+            session: &session,
+            transcript: &transcript,
+            message: &inbound.text,
+            handoff: false,
+        };
+        let reply = self.turns.run(&lease, prompt, &self.stop).await;
+        drop(transcript);
+        let send = |text: String| NewDelivery {
+            send_key: format!("inbound:{}:0", inbound.id),
+            source: inbound.source.clone(),
+            session_id: session_id.clone(),
+            handoff_id: None,
+            text,
+        };
+        match reply {
+            Ok(reply) => {
+                self.store
+                    .answer_inbound(inbound.id, &session_id, &reply, vec![send(reply.clone())])
+                    .await?
+            }
+            // The daemon stops: the message is answered after the next start.
+            Err(TurnError::Cancelled) => return Ok(()),
+            Err(error) => {
+                tracing::warn!(%error, session = session_id, "a turn failed");
+                let text = format!("I could not answer: {error}. Say it again to try once more.");
+                self.store
+                    .fail_inbound(inbound.id, &error.to_string(), vec![send(text)])
+                    .await?;
+            }
+        }
+        drop(lease);
+        let sends = self
+            .store
+            .open_deliveries_of(&format!("inbound:{}:", inbound.id))
+            .await?;
+        self.send_all(sends).await;
+        Ok(())
+    }
+
+    async fn send_all(&self, deliveries: Vec<Delivery>) {
+        for delivery in deliveries {
+            let name = &delivery.source.platform;
+            let Some(platform) = self.platforms.adapter(name) else {
+                tracing::warn!(
+                    platform = name,
+                    "a reply waits: the platform is not available"
+                );
+                continue;
+            };
+            match deliver(&self.store, platform.as_ref(), &delivery, &self.stop).await {
+                Ok(_) | Err(DeliverError::Cancelled) => {}
+                Err(error) => {
+                    tracing::error!(%error, platform = name, session = delivery.session_id, "a reply was not delivered")
+                }
+            }
+        }
+    }
+}

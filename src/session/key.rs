@@ -1,0 +1,161 @@
+//! The key that says which session a chat is on. One function makes it for handoffs and for inbound messages alike:
+//! a handoff that binds another key than the person's next message produces would strand that message.
+
+use super::{ChatType, Source};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyRules {
+    pub group_per_user: bool,
+    pub thread_per_user: bool,
+    pub multiplex_profiles: bool,
+}
+
+impl Default for KeyRules {
+    fn default() -> Self {
+        KeyRules {
+            group_per_user: true,
+            thread_per_user: false,
+            multiplex_profiles: false,
+        }
+    }
+}
+
+/// `agent:main:<platform>:<chat_type>[:<chat_id>][:<thread_id>][:<user_id>]`
+pub fn session_key(source: &Source, rules: &KeyRules) -> String {
+    let profile = source
+        .profile
+        .as_deref()
+        .filter(|p| rules.multiplex_profiles && !p.is_empty())
+        .unwrap_or("main");
+    let present = |part: &Option<String>| part.clone().filter(|p| !p.is_empty());
+    let user = present(&source.user_id_alt).or_else(|| present(&source.user_id));
+    let thread = present(&source.thread_id);
+    let chat = present(&source.chat_id);
+
+    let mut parts = vec![
+        "agent".to_owned(),
+        profile.to_owned(),
+        source.platform.clone(),
+        source.chat_type.as_str().to_owned(),
+    ];
+    if source.chat_type == ChatType::Dm {
+        parts.extend(chat.or(user));
+        parts.extend(thread);
+    } else {
+        let with_user = if thread.is_some() {
+            rules.thread_per_user
+        } else {
+            rules.group_per_user
+        };
+        parts.extend(chat);
+        parts.extend(thread);
+        parts.extend(user.filter(|_| with_user));
+    }
+    parts.join(":")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn source(chat_type: ChatType, thread: Option<&str>, user: Option<&str>) -> Source {
+        let mut source = Source::new("telegram", chat_type, "-100");
+        source.thread_id = thread.map(str::to_owned);
+        source.user_id = user.map(str::to_owned);
+        source
+    }
+
+    #[test]
+    fn keys_are_those_of_the_contract() {
+        let rules = KeyRules::default();
+        for (source, expected) in [
+            (
+                source(ChatType::Dm, None, Some("7")),
+                "agent:main:telegram:dm:-100",
+            ),
+            (
+                source(ChatType::Dm, Some("42"), Some("7")),
+                "agent:main:telegram:dm:-100:42",
+            ),
+            (
+                source(ChatType::Group, None, Some("7")),
+                "agent:main:telegram:group:-100:7",
+            ),
+            (
+                source(ChatType::Group, Some("1"), Some("7")),
+                "agent:main:telegram:group:-100:1",
+            ),
+            (
+                source(ChatType::Channel, None, None),
+                "agent:main:telegram:channel:-100",
+            ),
+            (
+                source(ChatType::Thread, Some("-100"), Some("7")),
+                "agent:main:telegram:thread:-100:-100",
+            ),
+        ] {
+            assert_eq!(session_key(&source, &rules), expected);
+        }
+    }
+
+    #[test]
+    fn a_private_chat_without_an_id_takes_the_sender_and_the_alternative_id_wins() {
+        let mut dm = source(ChatType::Dm, None, Some("7"));
+        dm.chat_id = None;
+        dm.user_id_alt = Some("uuid".into());
+        assert_eq!(
+            session_key(&dm, &KeyRules::default()),
+            "agent:main:telegram:dm:uuid"
+        );
+    }
+
+    #[test]
+    fn profiles_count_only_when_multiplexed() {
+        let mut dm = source(ChatType::Dm, None, None);
+        dm.profile = Some("work".into());
+        assert_eq!(
+            session_key(&dm, &KeyRules::default()),
+            "agent:main:telegram:dm:-100"
+        );
+        let rules = KeyRules {
+            multiplex_profiles: true,
+            ..KeyRules::default()
+        };
+        assert_eq!(session_key(&dm, &rules), "agent:work:telegram:dm:-100");
+    }
+
+    proptest! {
+        /// What a routing entry stores of a source is enough to make the same key again.
+        #[test]
+        fn a_key_survives_the_round_trip_through_an_origin(
+            chat_type in prop::sample::select(ChatType::ALL.to_vec()),
+            chat in prop::option::of("[a-z0-9@.-]{1,12}"),
+            thread in prop::option::of("[0-9.]{1,8}"),
+            user in prop::option::of("[0-9]{1,8}"),
+            alt in prop::option::of("[0-9]{1,8}"),
+            profile in prop::option::of("[a-z]{1,6}"),
+            bits in prop::array::uniform3(any::<bool>()),
+        ) {
+            let mut source = Source::new("slack", chat_type, "x");
+            source.chat_id = chat;
+            source.thread_id = thread;
+            source.user_id = user;
+            source.user_id_alt = alt;
+            source.profile = profile;
+            let [group_per_user, thread_per_user, multiplex_profiles] = bits;
+            let rules = KeyRules { group_per_user, thread_per_user, multiplex_profiles };
+            let again = Source::from_origin(&source.to_origin()).expect("a full origin");
+            prop_assert_eq!(session_key(&again, &rules), session_key(&source, &rules));
+        }
+
+        /// In a private chat no setting and no sender changes the key.
+        #[test]
+        fn a_private_chat_has_one_key(user in prop::option::of("[0-9]{1,8}"), bits in prop::array::uniform2(any::<bool>())) {
+            let rules = KeyRules { group_per_user: bits[0], thread_per_user: bits[1], multiplex_profiles: false };
+            let dm = source(ChatType::Dm, Some("9"), user.as_deref());
+            prop_assert_eq!(session_key(&dm, &rules), "agent:main:telegram:dm:-100:9");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! What a session is to the rest of the house: its source, its key, and its transcript. No storage, no wire.
+
+mod key;
+mod source;
+pub mod transcript;
+
+pub use key::{KeyRules, session_key};
+pub use source::{ChatType, Source};
+
+/// Sources of sessions that live in a terminal rather than in a chat.
+pub const TERMINAL_SOURCES: [&str; 3] = ["cli", "tui", "acp"];
+
+/// One row of `sessions`, as much of it as we use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Session {
+    pub id: String,
+    pub source: String,
+    pub title: Option<String>,
+    pub model: Option<String>,
+    pub system_prompt: Option<String>,
+    pub session_key: Option<String>,
+    pub chat_id: Option<String>,
+    pub thread_id: Option<String>,
+    pub started_at: f64,
+    pub ended_at: Option<f64>,
+    pub end_reason: Option<String>,
+    pub message_count: i64,
+    pub handoff_state: Option<String>,
+    pub handoff_platform: Option<String>,
+    pub handoff_error: Option<String>,
+}
+
+impl Session {
+    /// What people call it: the title, else the first eight characters of the id.
+    pub fn name(&self) -> String {
+        match &self.title {
+            Some(title) if !title.trim().is_empty() => title.clone(),
+            _ => self.id.chars().take(8).collect(),
+        }
+    }
+}

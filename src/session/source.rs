@@ -1,0 +1,124 @@
+//! Where a message comes from or goes to: one chat, and the thread and person in it.
+
+use serde_json::{Map, Value, json};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChatType {
+    Dm,
+    Group,
+    Channel,
+    Thread,
+}
+
+impl ChatType {
+    pub const ALL: [ChatType; 4] = [
+        ChatType::Dm,
+        ChatType::Group,
+        ChatType::Channel,
+        ChatType::Thread,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ChatType::Dm => "dm",
+            ChatType::Group => "group",
+            ChatType::Channel => "channel",
+            ChatType::Thread => "thread",
+        }
+    }
+
+    pub fn parse(text: &str) -> Option<ChatType> {
+        Self::ALL.into_iter().find(|t| t.as_str() == text)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Source {
+    pub platform: String,
+    pub chat_type: ChatType,
+    pub chat_id: Option<String>,
+    pub chat_name: Option<String>,
+    pub thread_id: Option<String>,
+    pub user_id: Option<String>,
+    /// A second id of the same person, which wins where the platform knows both.
+    pub user_id_alt: Option<String>,
+    pub user_name: Option<String>,
+    pub chat_topic: Option<String>,
+    /// The workspace, guild or server that the chat belongs to.
+    pub scope_id: Option<String>,
+    pub parent_chat_id: Option<String>,
+    pub message_id: Option<String>,
+    pub profile: Option<String>,
+}
+
+impl Source {
+    pub fn new(platform: &str, chat_type: ChatType, chat_id: &str) -> Self {
+        Source {
+            platform: platform.to_owned(),
+            chat_type,
+            chat_id: Some(chat_id.to_owned()),
+            chat_name: None,
+            thread_id: None,
+            user_id: None,
+            user_id_alt: None,
+            user_name: None,
+            chat_topic: None,
+            scope_id: None,
+            parent_chat_id: None,
+            message_id: None,
+            profile: None,
+        }
+    }
+
+    /// The `origin` object of a routing entry, in the shape Hermes reads and writes: eight keys always, the rest when set.
+    pub fn to_origin(&self) -> Value {
+        let mut origin = Map::new();
+        origin.insert("platform".into(), json!(self.platform));
+        origin.insert("chat_id".into(), json!(self.chat_id));
+        origin.insert("chat_name".into(), json!(self.chat_name));
+        origin.insert("chat_type".into(), json!(self.chat_type.as_str()));
+        origin.insert("user_id".into(), json!(self.user_id));
+        origin.insert("user_name".into(), json!(self.user_name));
+        origin.insert("thread_id".into(), json!(self.thread_id));
+        origin.insert("chat_topic".into(), json!(self.chat_topic));
+        let optional = [
+            ("user_id_alt", &self.user_id_alt),
+            ("scope_id", &self.scope_id),
+            // Hermes writes the scope under its older name too.
+            ("guild_id", &self.scope_id),
+            ("parent_chat_id", &self.parent_chat_id),
+            ("message_id", &self.message_id),
+            ("profile", &self.profile),
+        ];
+        for (name, value) in optional {
+            if let Some(text) = value {
+                origin.insert(name.into(), json!(text));
+            }
+        }
+        Value::Object(origin)
+    }
+
+    /// The reverse of [`Source::to_origin`]; `None` when the platform or the chat type is missing.
+    pub fn from_origin(origin: &Value) -> Option<Self> {
+        let text = |name: &str| match origin.get(name)? {
+            Value::String(text) => Some(text.clone()),
+            Value::Number(n) => Some(n.to_string()),
+            _ => None,
+        };
+        Some(Source {
+            platform: text("platform")?,
+            chat_type: ChatType::parse(&text("chat_type")?)?,
+            chat_id: text("chat_id"),
+            chat_name: text("chat_name"),
+            thread_id: text("thread_id"),
+            user_id: text("user_id"),
+            user_id_alt: text("user_id_alt"),
+            user_name: text("user_name"),
+            chat_topic: text("chat_topic"),
+            scope_id: text("scope_id").or_else(|| text("guild_id")),
+            parent_chat_id: text("parent_chat_id"),
+            message_id: text("message_id"),
+            profile: text("profile"),
+        })
+    }
+}

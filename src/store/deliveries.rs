@@ -1,0 +1,185 @@
+//! The ledger of what is sent to chats: a row before, during and after each send.
+
+use rusqlite::{Connection, Row, params};
+use serde_json::Value;
+
+use super::{Store, StoreError};
+use crate::clock;
+use crate::session::{ChatType, Source};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeliveryState {
+    /// Not tried yet.
+    Pending,
+    /// Handed to the platform; whether it arrived is not known yet.
+    Sending,
+    Sent,
+    Failed,
+    /// No longer wanted: its handoff was rolled back.
+    Abandoned,
+}
+
+impl DeliveryState {
+    const ALL: [DeliveryState; 5] = [
+        DeliveryState::Pending,
+        DeliveryState::Sending,
+        DeliveryState::Sent,
+        DeliveryState::Failed,
+        DeliveryState::Abandoned,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DeliveryState::Pending => "pending",
+            DeliveryState::Sending => "sending",
+            DeliveryState::Sent => "sent",
+            DeliveryState::Failed => "failed",
+            DeliveryState::Abandoned => "abandoned",
+        }
+    }
+
+    fn parse(text: &str) -> Option<DeliveryState> {
+        Self::ALL.into_iter().find(|s| s.as_str() == text)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub struct NewDelivery {
+    /// Names this send for ever: a platform that knows it already answers with the first message's id.
+    pub send_key: String,
+    pub source: Source,
+    pub session_id: String,
+    pub handoff_id: Option<i64>,
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delivery {
+    pub id: i64,
+    pub send_key: String,
+    pub source: Source,
+    pub session_id: String,
+    pub text: String,
+    pub state: DeliveryState,
+    pub attempts: i64,
+    pub message_id: Option<String>,
+}
+
+impl Store {
+    /// What a handoff has to send, in order.
+    pub async fn deliveries_of(&self, handoff_id: i64) -> Result<Vec<Delivery>, StoreError> {
+        self.read(move |c| select(c, "handoff_id = ?1", [handoff_id]))
+            .await
+    }
+
+    /// Replies to chat messages that a restart left unsent; those of handoffs are resumed with their handoff.
+    pub async fn open_deliveries(&self) -> Result<Vec<Delivery>, StoreError> {
+        self.read(|c| {
+            select(
+                c,
+                "state IN ('pending', 'sending') AND handoff_id IS NULL",
+                [],
+            )
+        })
+        .await
+    }
+
+    /// What one message's answer still has to send; its send keys begin alike.
+    pub async fn open_deliveries_of(&self, key_prefix: &str) -> Result<Vec<Delivery>, StoreError> {
+        let (from, to) = (key_prefix.to_owned(), format!("{key_prefix}\u{10FFFF}"));
+        self.read(move |c| {
+            select(
+                c,
+                "state IN ('pending', 'sending') AND send_key >= ?1 AND send_key < ?2",
+                [from, to],
+            )
+        })
+        .await
+    }
+
+    pub async fn delivery_started(&self, id: i64) -> Result<(), StoreError> {
+        self.write(move |c| {
+            let mut update =
+                c.prepare_cached("UPDATE hermesd_deliveries SET state = 'sending', attempts = attempts + 1, updated_at = ?2 WHERE id = ?1")?;
+            update.execute(params![id, clock::now()])?;
+            Ok(())
+        })
+        .await
+    }
+
+    pub async fn delivery_ended(
+        &self,
+        id: i64,
+        outcome: Result<String, String>,
+    ) -> Result<(), StoreError> {
+        self.write(move |c| {
+            let (state, message_id, error) = match &outcome {
+                Ok(message_id) => (DeliveryState::Sent, Some(message_id), None),
+                Err(error) => (DeliveryState::Failed, None, Some(error)),
+            };
+            let mut update = c.prepare_cached(
+                "UPDATE hermesd_deliveries SET state = ?2, message_id = ?3, error = ?4, updated_at = ?5 WHERE id = ?1",
+            )?;
+            update.execute(params![id, state.as_str(), message_id, error, clock::now()])?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<(), StoreError> {
+    let mut insert = c.prepare_cached(
+        "INSERT INTO hermesd_deliveries (platform, source, session_id, handoff_id, send_key, text, state, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7) ON CONFLICT (send_key) DO NOTHING",
+    )?;
+    insert.execute(params![
+        new.source.platform,
+        new.source.to_origin().to_string(),
+        new.session_id,
+        new.handoff_id,
+        new.send_key,
+        new.text,
+        clock::now()
+    ])?;
+    Ok(())
+}
+
+pub(super) fn abandon(c: &Connection, handoff_id: i64) -> Result<(), StoreError> {
+    c.execute(
+        "UPDATE hermesd_deliveries SET state = 'abandoned', updated_at = ?2 WHERE handoff_id = ?1 AND state IN ('pending', 'sending')",
+        params![handoff_id, clock::now()],
+    )?;
+    Ok(())
+}
+
+fn select(
+    c: &Connection,
+    condition: &str,
+    params: impl rusqlite::Params,
+) -> Result<Vec<Delivery>, StoreError> {
+    let mut statement = c.prepare_cached(&format!(
+        "SELECT id, send_key, source, session_id, text, state, attempts, message_id, platform FROM hermesd_deliveries WHERE {condition} ORDER BY id"
+    ))?;
+    let rows = statement
+        .query_map(params, delivery)?
+        .collect::<Result<_, _>>()?;
+    Ok(rows)
+}
+
+fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
+    let source: String = row.get(2)?;
+    let platform: String = row.get(8)?;
+    let source = serde_json::from_str::<Value>(&source)
+        .ok()
+        .and_then(|origin| Source::from_origin(&origin));
+    Ok(Delivery {
+        id: row.get(0)?,
+        send_key: row.get(1)?,
+        source: source.unwrap_or_else(|| Source::new(&platform, ChatType::Dm, "")),
+        session_id: row.get(3)?,
+        text: row.get(4)?,
+        state: DeliveryState::parse(&row.get::<_, String>(5)?).unwrap_or(DeliveryState::Failed),
+        attempts: row.get(6)?,
+        message_id: row.get(7)?,
+    })
+}

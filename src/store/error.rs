@@ -1,0 +1,84 @@
+//! What can go wrong with the database, in the words of the person who has to mend it.
+
+use std::path::PathBuf;
+
+use rusqlite::ErrorCode;
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error(
+        "{path} does not exist: start hermesd (or Hermes) once, or name another home with --home"
+    )]
+    Missing { path: PathBuf },
+    #[error(
+        "{path} is not a Hermes database ({why}): name another home with --home, or move the file away; it was left untouched"
+    )]
+    Foreign { path: PathBuf, why: String },
+    #[error(
+        "{path} is damaged ({why}): restore a backup, or recover it with sqlite3's .recover; it was left untouched"
+    )]
+    Corrupt { path: PathBuf, why: String },
+    #[error(
+        "{path} cannot be written ({why}): check its owner and mode, and that the file system is not read-only"
+    )]
+    ReadOnly { path: PathBuf, why: String },
+    #[error(
+        "{path} has {what} version {found} and this hermesd knows up to {known}: upgrade hermesd, \
+         or set store.accept_newer_schema = true to try all the same; it was left untouched"
+    )]
+    Newer {
+        path: PathBuf,
+        what: &'static str,
+        found: i64,
+        known: i64,
+    },
+    #[error(
+        "the database is locked by another program and stayed so for {0:?}: it is tried again, or find the program with `fuser -v`"
+    )]
+    Busy(std::time::Duration),
+    #[error("the disk is full: free some space, nothing was changed")]
+    Full,
+    /// A compare-and-set found another state than the caller held.
+    #[error("{0}")]
+    Conflict(String),
+    #[error("database: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    #[error("the database is closed")]
+    Closed,
+}
+
+impl StoreError {
+    /// Whether the same call may succeed later without anybody changing anything.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, StoreError::Busy(_) | StoreError::Full)
+            || self.code().is_some_and(|c| {
+                matches!(
+                    c,
+                    ErrorCode::DatabaseBusy
+                        | ErrorCode::DatabaseLocked
+                        | ErrorCode::DiskFull
+                        | ErrorCode::SystemIoFailure
+                )
+            })
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.code()
+            .is_some_and(|c| matches!(c, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    }
+
+    fn code(&self) -> Option<ErrorCode> {
+        match self {
+            StoreError::Sqlite(e) => e.sqlite_error_code(),
+            _ => None,
+        }
+    }
+
+    /// Gives the errors that people meet their own words.
+    pub(super) fn explained(self) -> StoreError {
+        match self.code() {
+            Some(ErrorCode::DiskFull) => StoreError::Full,
+            _ => self,
+        }
+    }
+}

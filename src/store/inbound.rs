@@ -1,0 +1,199 @@
+//! Messages from chats, kept from the moment they are accepted until they are answered.
+//!
+//! The table is the queue: an adapter's message is acknowledged when its row is committed, a message seen before is a
+//! duplicate, and what a restart finds unanswered is taken up again.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde_json::Value;
+
+use super::messages::{self, NewMessage};
+use super::{NewDelivery, Store, StoreError, deliveries};
+use crate::clock;
+use crate::session::transcript::Role;
+use crate::session::{ChatType, Source};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InboundState {
+    /// Accepted, not looked at.
+    Received,
+    /// Its row stands in the transcript; the agent is at it.
+    Running,
+    Answered,
+    Failed,
+}
+
+impl InboundState {
+    const ALL: [InboundState; 4] = [
+        InboundState::Received,
+        InboundState::Running,
+        InboundState::Answered,
+        InboundState::Failed,
+    ];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            InboundState::Received => "received",
+            InboundState::Running => "running",
+            InboundState::Answered => "answered",
+            InboundState::Failed => "failed",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inbound {
+    pub id: i64,
+    pub session_key: String,
+    pub source: Source,
+    pub message_id: String,
+    pub text: String,
+    pub state: InboundState,
+    /// The transcript row that was written when its turn began.
+    pub message_row: Option<i64>,
+}
+
+impl Store {
+    /// Keeps a message of a chat. `None`: it was seen before.
+    pub async fn accept_inbound(
+        &self,
+        key: &str,
+        source: &Source,
+        message_id: &str,
+        text: &str,
+    ) -> Result<Option<Inbound>, StoreError> {
+        let (key, source, message_id, text) = (
+            key.to_owned(),
+            source.clone(),
+            message_id.to_owned(),
+            text.to_owned(),
+        );
+        self.write(move |c| accept(c, &key, &source, &message_id, &text))
+            .await
+    }
+
+    /// Accepted and not yet answered, the oldest first.
+    pub async fn open_inbound(&self) -> Result<Vec<Inbound>, StoreError> {
+        self.read(|c| {
+            let sql = format!("SELECT {COLUMNS} FROM hermesd_inbound WHERE state IN ('received', 'running') ORDER BY id");
+            let mut statement = c.prepare_cached(&sql)?;
+            let rows = statement.query_map([], inbound)?.collect::<Result<_, _>>()?;
+            Ok(rows)
+        })
+        .await
+    }
+
+    /// Its turn begins: the words go into the transcript. Done once; a second call returns the same row.
+    pub async fn begin_inbound(&self, id: i64, session_id: &str) -> Result<i64, StoreError> {
+        let session_id = session_id.to_owned();
+        self.write(move |c| {
+            let (text, platform_id, row): (String, String, Option<i64>) = c
+                .prepare_cached("SELECT text, message_id, message_row FROM hermesd_inbound WHERE id = ?1")?
+                .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            if let Some(row) = row {
+                return Ok(row);
+            }
+            let message = NewMessage { platform_message_id: Some(platform_id), ..NewMessage::text(Role::User, &text) };
+            let row = messages::append(c, &session_id, &message)?;
+            // The chat owns this session now, whatever ended it before.
+            c.prepare_cached("UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1 AND ended_at IS NOT NULL")?
+                .execute([&session_id])?;
+            c.prepare_cached("UPDATE hermesd_inbound SET state = 'running', message_row = ?2 WHERE id = ?1")?.execute(params![id, row])?;
+            Ok(row)
+        })
+        .await
+    }
+
+    /// The agent has answered: reply, ledger rows and the end of the message, all at once.
+    pub async fn answer_inbound(
+        &self,
+        id: i64,
+        session_id: &str,
+        reply: &str,
+        sends: Vec<NewDelivery>,
+    ) -> Result<(), StoreError> {
+        let (session_id, reply) = (session_id.to_owned(), reply.to_owned());
+        self.write(move |c| {
+            let changed = c
+                .prepare_cached("UPDATE hermesd_inbound SET state = 'answered' WHERE id = ?1 AND state = 'running'")?
+                .execute([id])?;
+            if changed == 0 {
+                return Err(StoreError::Conflict(format!("message {id} is answered already")));
+            }
+            messages::append(c, &session_id, &NewMessage::reply(&reply))?;
+            c.prepare_cached("UPDATE sessions SET api_call_count = COALESCE(api_call_count, 0) + 1 WHERE id = ?1")?.execute([&session_id])?;
+            sends.iter().try_for_each(|send| deliveries::insert(c, send))
+        })
+        .await
+    }
+
+    /// The turn failed: the words stay in the transcript, and the person is told why.
+    pub async fn fail_inbound(
+        &self,
+        id: i64,
+        reason: &str,
+        sends: Vec<NewDelivery>,
+    ) -> Result<(), StoreError> {
+        let reason = reason.to_owned();
+        self.write(move |c| {
+            c.execute(
+                "UPDATE hermesd_inbound SET state = 'failed', error = ?2 WHERE id = ?1",
+                params![id, reason],
+            )?;
+            sends
+                .iter()
+                .try_for_each(|send| deliveries::insert(c, send))
+        })
+        .await
+    }
+}
+
+const COLUMNS: &str = "id, session_key, source, message_id, text, state, message_row, platform";
+
+pub(super) fn accept(
+    c: &Connection,
+    key: &str,
+    source: &Source,
+    message_id: &str,
+    text: &str,
+) -> Result<Option<Inbound>, StoreError> {
+    let mut insert = c.prepare_cached(&format!(
+        "INSERT INTO hermesd_inbound (platform, message_id, session_key, source, text, state, received_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, 'received', ?6)
+         ON CONFLICT (platform, session_key, message_id) DO NOTHING RETURNING {COLUMNS}"
+    ))?;
+    let row = insert
+        .query_row(
+            params![
+                source.platform,
+                message_id,
+                key,
+                source.to_origin().to_string(),
+                text,
+                clock::now()
+            ],
+            inbound,
+        )
+        .optional()?;
+    Ok(row)
+}
+
+fn inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {
+    let origin: String = row.get(2)?;
+    let state: String = row.get(5)?;
+    let platform: String = row.get(7)?;
+    let source = serde_json::from_str::<Value>(&origin)
+        .ok()
+        .and_then(|origin| Source::from_origin(&origin));
+    Ok(Inbound {
+        id: row.get(0)?,
+        session_key: row.get(1)?,
+        source: source.unwrap_or_else(|| Source::new(&platform, ChatType::Dm, "")),
+        message_id: row.get(3)?,
+        text: row.get(4)?,
+        state: InboundState::ALL
+            .into_iter()
+            .find(|s| s.as_str() == state)
+            .unwrap_or(InboundState::Failed),
+        message_row: row.get(6)?,
+    })
+}

@@ -1,0 +1,151 @@
+//! The embedded platform's chats: threads and what was said in them.
+
+use rusqlite::{OptionalExtension, Row, params};
+
+use super::{Inbound, Store, StoreError, inbound};
+use crate::clock;
+use crate::session::Source;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LocalThread {
+    pub id: i64,
+    pub chat_id: String,
+    pub title: String,
+    pub created_at: f64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LocalMessage {
+    pub id: i64,
+    pub chat_id: String,
+    /// Empty for the chat itself.
+    pub thread_id: String,
+    /// `agent` or `user`.
+    pub author: String,
+    pub text: String,
+    pub at: f64,
+}
+
+impl Store {
+    /// Opens a thread; the same `open_key` gives the same thread again.
+    pub async fn open_local_thread(
+        &self,
+        chat_id: &str,
+        title: &str,
+        open_key: &str,
+    ) -> Result<i64, StoreError> {
+        let (chat_id, title, open_key) =
+            (chat_id.to_owned(), title.to_owned(), open_key.to_owned());
+        self.write(move |c| {
+            let mut insert = c.prepare_cached(
+                "INSERT INTO hermesd_local_threads (chat_id, title, open_key, created_at) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (open_key) DO UPDATE SET title = excluded.title RETURNING id",
+            )?;
+            Ok(insert.query_row(params![chat_id, title, open_key, clock::now()], |row| row.get(0))?)
+        })
+        .await
+    }
+
+    pub async fn local_thread(&self, id: i64) -> Result<Option<LocalThread>, StoreError> {
+        self.read(move |c| {
+            let mut statement = c.prepare_cached(
+                "SELECT id, chat_id, title, created_at FROM hermesd_local_threads WHERE id = ?1",
+            )?;
+            Ok(statement.query_row([id], thread).optional()?)
+        })
+        .await
+    }
+
+    pub async fn local_threads(&self, limit: usize) -> Result<Vec<LocalThread>, StoreError> {
+        self.read(move |c| {
+            let mut statement =
+                c.prepare_cached("SELECT id, chat_id, title, created_at FROM hermesd_local_threads ORDER BY id DESC LIMIT ?1")?;
+            let rows = statement.query_map([limit as i64], thread)?.collect::<Result<_, _>>()?;
+            Ok(rows)
+        })
+        .await
+    }
+
+    /// The agent's side; the same `send_key` gives the same message again.
+    pub async fn send_local(
+        &self,
+        source: &Source,
+        text: &str,
+        send_key: &str,
+    ) -> Result<LocalMessage, StoreError> {
+        let (source, text, send_key) = (source.clone(), text.to_owned(), send_key.to_owned());
+        self.write(move |c| {
+            let mut insert = c.prepare_cached(&format!(
+                "INSERT INTO hermesd_local_messages (chat_id, thread_id, author, text, send_key, at) VALUES (?1, ?2, 'agent', ?3, ?4, ?5)
+                 ON CONFLICT (send_key) DO UPDATE SET send_key = excluded.send_key RETURNING {MESSAGE}"
+            ))?;
+            let thread = source.thread_id.clone().unwrap_or_default();
+            Ok(insert.query_row(params![source.chat_id, thread, text, send_key, clock::now()], message)?)
+        })
+        .await
+    }
+
+    /// The person's side: the message and its place in the router's queue, in one commit.
+    pub async fn say_local(
+        &self,
+        key: &str,
+        source: &Source,
+        text: &str,
+    ) -> Result<(LocalMessage, Inbound), StoreError> {
+        let (key, source, text) = (key.to_owned(), source.clone(), text.to_owned());
+        self.write(move |c| {
+            let mut insert = c.prepare_cached(&format!(
+                "INSERT INTO hermesd_local_messages (chat_id, thread_id, author, text, at) VALUES (?1, ?2, 'user', ?3, ?4) RETURNING {MESSAGE}"
+            ))?;
+            let thread = source.thread_id.clone().unwrap_or_default();
+            let said = insert.query_row(params![source.chat_id, thread, text, clock::now()], message)?;
+            let accepted = inbound::accept(c, &key, &source, &said.id.to_string(), &text)?;
+            let accepted = accepted.ok_or_else(|| StoreError::Conflict(format!("local message {} was accepted before", said.id)))?;
+            Ok((said, accepted))
+        })
+        .await
+    }
+
+    /// What was said in a thread (or, with an empty id, in the chat itself) after the message `after`.
+    pub async fn local_messages(
+        &self,
+        chat_id: &str,
+        thread_id: &str,
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<LocalMessage>, StoreError> {
+        let (chat_id, thread_id) = (chat_id.to_owned(), thread_id.to_owned());
+        self.read(move |c| {
+            // The newest `limit` of them, in the order they were said.
+            let mut statement = c.prepare_cached(&format!(
+                "SELECT * FROM (SELECT {MESSAGE} FROM hermesd_local_messages WHERE chat_id = ?1 AND thread_id = ?2 AND id > ?3
+                                ORDER BY id DESC LIMIT ?4) ORDER BY id"
+            ))?;
+            let rows = statement.query_map(params![chat_id, thread_id, after, limit as i64], message)?.collect::<Result<_, _>>()?;
+            Ok(rows)
+        })
+        .await
+    }
+}
+
+const MESSAGE: &str = "id, chat_id, thread_id, author, text, at";
+
+fn thread(row: &Row<'_>) -> rusqlite::Result<LocalThread> {
+    Ok(LocalThread {
+        id: row.get(0)?,
+        chat_id: row.get(1)?,
+        title: row.get(2)?,
+        created_at: row.get(3)?,
+    })
+}
+
+fn message(row: &Row<'_>) -> rusqlite::Result<LocalMessage> {
+    Ok(LocalMessage {
+        id: row.get(0)?,
+        chat_id: row.get(1)?,
+        thread_id: row.get(2)?,
+        author: row.get(3)?,
+        text: row.get(4)?,
+        at: row.get(5)?,
+    })
+}

@@ -1,0 +1,162 @@
+//! Rows of `messages`: appending them as Hermes does, and loading a transcript.
+
+use rusqlite::{Connection, Row, params};
+use serde_json::Value;
+
+use super::{Store, StoreError};
+use crate::clock;
+use crate::session::transcript::{Content, Message, Role, Transcript};
+
+/// A row to append.
+#[derive(Debug, Clone)]
+pub struct NewMessage {
+    pub role: Role,
+    pub content: Content,
+    pub tool_calls: Vec<Value>,
+    pub tool_call_id: Option<String>,
+    pub tool_name: Option<String>,
+    pub finish_reason: Option<String>,
+    pub platform_message_id: Option<String>,
+}
+
+impl NewMessage {
+    pub fn text(role: Role, text: &str) -> NewMessage {
+        NewMessage {
+            role,
+            content: Content::Text(text.to_owned()),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            tool_name: None,
+            finish_reason: None,
+            platform_message_id: None,
+        }
+    }
+
+    /// A model's finished answer.
+    pub fn reply(text: &str) -> NewMessage {
+        NewMessage {
+            finish_reason: Some("stop".into()),
+            ..NewMessage::text(Role::Assistant, text)
+        }
+    }
+}
+
+impl Store {
+    pub async fn append(
+        &self,
+        session_id: &str,
+        messages: Vec<NewMessage>,
+    ) -> Result<Vec<i64>, StoreError> {
+        let session_id = session_id.to_owned();
+        self.write(move |c| messages.iter().map(|m| append(c, &session_id, m)).collect())
+            .await
+    }
+
+    /// The live rows of one session by row id.
+    pub async fn transcript(&self, session_id: &str) -> Result<Transcript, StoreError> {
+        let session_id = session_id.to_owned();
+        self.read(move |c| transcript(c, &session_id, i64::MAX))
+            .await
+    }
+
+    /// The same up to and without `row`: what came before a message that is stored already.
+    pub async fn transcript_before(
+        &self,
+        session_id: &str,
+        row: i64,
+    ) -> Result<Transcript, StoreError> {
+        let session_id = session_id.to_owned();
+        self.read(move |c| transcript(c, &session_id, row)).await
+    }
+}
+
+/// Inserts the row and bumps the session's counters, as Hermes' own append does.
+pub(super) fn append(
+    c: &Connection,
+    session_id: &str,
+    message: &NewMessage,
+) -> Result<i64, StoreError> {
+    let tool_calls = (!message.tool_calls.is_empty())
+        .then(|| Value::from(message.tool_calls.clone()).to_string());
+    let mut insert = c.prepare_cached(
+        "INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
+                               platform_message_id, timestamp, active)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1)",
+    )?;
+    let row = insert.insert(params![
+        session_id,
+        message.role.as_str(),
+        message.content.encode(),
+        tool_calls,
+        message.tool_call_id,
+        message.tool_name,
+        message.finish_reason,
+        message.platform_message_id,
+        clock::now(),
+    ])?;
+    let mut bump = c.prepare_cached(
+        "UPDATE sessions SET message_count = COALESCE(message_count, 0) + 1,
+                             tool_call_count = COALESCE(tool_call_count, 0) + ?2 WHERE id = ?1",
+    )?;
+    bump.execute(params![session_id, message.tool_calls.len() as i64])?;
+    Ok(row)
+}
+
+/// Takes rows out of the live transcript without erasing them, as a rewind does.
+pub(super) fn retract(c: &Connection, session_id: &str, rows: &[i64]) -> Result<(), StoreError> {
+    for row in rows {
+        let changed = c.execute(
+            "UPDATE messages SET active = 0 WHERE id = ?1 AND session_id = ?2 AND active = 1",
+            params![row, session_id],
+        )?;
+        c.execute(
+            "UPDATE sessions SET message_count = MAX(0, COALESCE(message_count, 0) - ?2) WHERE id = ?1",
+            params![session_id, changed as i64],
+        )?;
+    }
+    Ok(())
+}
+
+fn transcript(c: &Connection, session_id: &str, before: i64) -> Result<Transcript, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT id, role, content, api_content, tool_call_id, tool_name, tool_calls, finish_reason, reasoning,
+                reasoning_content, reasoning_details, timestamp
+         FROM messages WHERE session_id = ?1 AND active = 1 AND id < ?2 ORDER BY id",
+    )?;
+    let rows = statement
+        .query_map(params![session_id, before], message)?
+        .filter_map(Result::transpose);
+    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    Ok(Transcript::from_rows(rows))
+}
+
+/// `None` for a role that no model knows: such rows are notes of other programs.
+fn message(row: &Row<'_>) -> rusqlite::Result<Option<Message>> {
+    let Some(role) = Role::parse(row.get_ref(1)?.as_str().unwrap_or_default()) else {
+        return Ok(None);
+    };
+    let json = |at: usize| -> rusqlite::Result<Option<Value>> {
+        Ok(row
+            .get_ref(at)?
+            .as_str_or_null()?
+            .and_then(|text| serde_json::from_str(text).ok()))
+    };
+    let tool_calls = match json(6)? {
+        Some(Value::Array(calls)) => calls,
+        _ => Vec::new(),
+    };
+    Ok(Some(Message {
+        id: row.get(0)?,
+        role,
+        content: row.get::<_, Option<String>>(2)?.map(Content::decode),
+        api_content: row.get::<_, Option<String>>(3)?.filter(|t| !t.is_empty()),
+        tool_call_id: row.get(4)?,
+        tool_name: row.get(5)?,
+        tool_calls,
+        finish_reason: row.get(7)?,
+        reasoning: row.get(8)?,
+        reasoning_content: row.get(9)?,
+        reasoning_details: json(10)?,
+        timestamp: row.get(11)?,
+    }))
+}

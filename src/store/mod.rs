@@ -1,0 +1,102 @@
+//! The only room that knows SQLite. Everything that is kept goes through [`Store`].
+//!
+//! One thread writes and groups commits; readers stand beside it. Hermes' own tables are shared with other programs,
+//! so every change of a handoff is a compare-and-set, and tables of ours are called `hermesd_*`.
+
+mod deliveries;
+mod error;
+mod handoffs;
+mod inbound;
+mod local;
+mod messages;
+mod open;
+mod readers;
+mod routing;
+mod schema;
+mod sessions;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+pub use deliveries::{Delivery, DeliveryState, NewDelivery};
+pub use error::StoreError;
+pub use handoffs::{Answer, Claim, Orphan, cut_error};
+pub use inbound::{Inbound, InboundState};
+pub use local::{LocalMessage, LocalThread};
+pub use messages::NewMessage;
+pub use open::OpenMode;
+pub use schema::HERMES_SCHEMA_VERSION;
+pub use sessions::{SessionFilter, SessionMatch};
+
+/// A handle that any task may clone and use. The last one dropped closes the database.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    path: PathBuf,
+    /// Hermes' name for this home's share of the routing table.
+    scope: String,
+    writer: writer::Writer,
+    readers: readers::Readers,
+}
+
+impl Store {
+    /// Opens (or, with [`OpenMode::Create`], makes) the `state.db` of `home`. Blocks; call it before or outside the runtime.
+    pub fn open(
+        home: &Path,
+        mode: OpenMode,
+        accept_newer_schema: bool,
+    ) -> Result<Store, StoreError> {
+        let path = home.join("state.db");
+        let connection = open::open(&path, mode, accept_newer_schema)?;
+        let sessions_dir = home
+            .canonicalize()
+            .unwrap_or_else(|_| home.to_owned())
+            .join("sessions");
+        let sessions_dir = sessions_dir.canonicalize().unwrap_or(sessions_dir);
+        Ok(Store {
+            inner: Arc::new(Inner {
+                readers: readers::Readers::new(path.clone()),
+                writer: writer::Writer::start(connection),
+                scope: sessions_dir.to_string_lossy().into_owned(),
+                path,
+            }),
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.inner.path
+    }
+
+    fn scope(&self) -> String {
+        self.inner.scope.clone()
+    }
+
+    /// Runs `work` in a write transaction, together with whatever else is waiting; returns when it is committed.
+    /// `work` may run twice (a busy or failed group is tried again alone), so it must not change what it captured.
+    async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.inner.writer.run(work).await
+    }
+
+    async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.inner.readers.run(work).await
+    }
+
+    /// A number that changes when another program (or another connection) has committed to the database.
+    pub async fn foreign_version(&self) -> Result<i64, StoreError> {
+        self.inner.writer.data_version().await
+    }
+}

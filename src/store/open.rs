@@ -1,0 +1,148 @@
+//! Opening `state.db`: look first, without writing, and refuse what is not ours to touch; then add what is missing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+
+use super::StoreError;
+use super::schema::{self, HERMES_SCHEMA_VERSION, OWN_SCHEMA_VERSION};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenMode {
+    /// The daemon: make the file when there is none.
+    Create,
+    /// A client without a daemon: the file has to be there already.
+    Existing,
+}
+
+pub(super) fn open(
+    path: &Path,
+    mode: OpenMode,
+    accept_newer: bool,
+) -> Result<Connection, StoreError> {
+    let exists = path.try_exists().unwrap_or(true);
+    if exists && path.metadata().is_ok_and(|m| m.len() > 0) {
+        inspect(path, accept_newer)?;
+    } else if mode == OpenMode::Existing {
+        return Err(StoreError::Missing {
+            path: path.to_owned(),
+        });
+    } else if let Some(home) = path.parent() {
+        create_private(home).map_err(|e| StoreError::ReadOnly {
+            path: path.to_owned(),
+            why: e.to_string(),
+        })?;
+    }
+    connect(path, mode).map_err(|e| explain(path, e))
+}
+
+/// The home holds conversations: a fresh one is for its owner alone.
+fn create_private(home: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(home)
+}
+
+/// Reads the schema through a read-only connection and decides whether this file is one we may write to.
+fn inspect(path: &Path, accept_newer: bool) -> Result<(), StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let look = || -> Result<Option<StoreError>, StoreError> {
+        let connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(Duration::from_secs(5))?;
+        Ok(schema::objection(&connection, path)?.or(newer(&connection, path, accept_newer)?))
+    };
+    match look() {
+        Ok(None) => Ok(()),
+        Ok(Some(objection)) => Err(objection),
+        Err(e) => Err(explain(path, e)),
+    }
+}
+
+fn newer(
+    connection: &Connection,
+    path: &Path,
+    accept_newer: bool,
+) -> Result<Option<StoreError>, StoreError> {
+    let version = |table: &str, column: &str| -> Result<Option<i64>, StoreError> {
+        if !schema::table_exists(connection, table)? {
+            return Ok(None);
+        }
+        let sql = format!("SELECT {column} FROM {table} LIMIT 1");
+        Ok(connection
+            .query_row(&sql, [], |row| row.get(0))
+            .optional()?)
+    };
+    let checks = [
+        (
+            "Hermes schema",
+            version("schema_version", "version")?,
+            HERMES_SCHEMA_VERSION,
+            accept_newer,
+        ),
+        (
+            "hermesd schema",
+            version("hermesd_schema", "version")?,
+            OWN_SCHEMA_VERSION,
+            false,
+        ),
+    ];
+    Ok(checks
+        .into_iter()
+        .find_map(|(what, found, known, accepted)| {
+            let found = found.filter(|found| *found > known && !accepted)?;
+            Some(StoreError::Newer {
+                path: path.to_owned(),
+                what,
+                found,
+                known,
+            })
+        }))
+}
+
+fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    if mode == OpenMode::Create {
+        flags |= OpenFlags::SQLITE_OPEN_CREATE;
+    }
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    if connection.is_readonly(rusqlite::MAIN_DB)? {
+        return Err(StoreError::ReadOnly {
+            path: path.to_owned(),
+            why: "opened read-only".into(),
+        });
+    }
+    // Write-ahead logging lets other programs read while we write; with it, NORMAL keeps every commit across a crash
+    // of any process, and gives up at most the last moments when the machine itself loses power.
+    let journal: String =
+        connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+    tracing::debug!(journal, "database opened");
+    connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")?;
+    connection.set_prepared_statement_cache_capacity(128);
+    schema::bring_up(&connection)?;
+    // From here on the writer retries with jitter itself.
+    connection.busy_timeout(Duration::ZERO)?;
+    Ok(connection)
+}
+
+fn explain(path: &Path, error: StoreError) -> StoreError {
+    let StoreError::Sqlite(inner) = &error else {
+        return error;
+    };
+    let why = inner.to_string();
+    let path = path.to_owned();
+    match inner.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase) => StoreError::Foreign {
+            path,
+            why: "not an SQLite file".into(),
+        },
+        Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { path, why },
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            StoreError::ReadOnly { path, why }
+        }
+        _ => error.explained(),
+    }
+}

@@ -1,0 +1,376 @@
+//! Which session a chat is on: rows of `gateway_routing`, and the older mirror in `sessions/sessions.json`.
+//!
+//! The table is the truth. The file is read for keys that the table lacks, and where it exists it is kept in step.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::{Map, Value, json};
+
+use super::{Store, StoreError};
+use crate::clock;
+use crate::session::Source;
+
+/// Everything that a binding changed, so that it can be put back.
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Displaced {
+    /// The entry that stood under the key.
+    entry: Option<String>,
+    /// The session that was on the chat and that the binding ended: id, its `ended_at` and `end_reason` before.
+    outgoing: Option<(String, Option<f64>, Option<String>)>,
+    /// The columns of the incoming session before: those of [`CHAT_COLUMNS`], in order, and how it had ended.
+    incoming: Vec<Option<String>>,
+    ended: (Option<f64>, Option<String>),
+}
+
+const CHAT_COLUMNS: [&str; 8] = [
+    "source",
+    "user_id",
+    "session_key",
+    "chat_id",
+    "chat_type",
+    "thread_id",
+    "display_name",
+    "origin_json",
+];
+
+/// Ends that mean only "the program went away", not that somebody closed the conversation.
+const SOFT_ENDS: &str = "('agent_close', 'ws_orphan_reap')";
+
+impl Store {
+    /// The session that a chat is on, by its key.
+    pub async fn bound_session(&self, key: &str) -> Result<Option<String>, StoreError> {
+        let (scope, wanted) = (self.scope(), key.to_owned());
+        let entry = self.read(move |c| entry(c, &scope, &wanted)).await?;
+        let entry = match entry {
+            Some(text) => serde_json::from_str(&text).ok(),
+            None => self.mirrored(key).await,
+        };
+        Ok(entry
+            .as_ref()
+            .and_then(|e: &Value| e.get("session_id")?.as_str().map(str::to_owned)))
+    }
+
+    /// Puts a chat that has no session yet on a new one.
+    pub async fn bind_fresh_session(
+        &self,
+        key: &str,
+        source: &Source,
+    ) -> Result<String, StoreError> {
+        let (scope, bound, source) = (self.scope(), key.to_owned(), source.clone());
+        let id = self
+            .write(move |c| {
+                let id = super::sessions::create(c, &source.platform, None, None)?;
+                bind(c, &scope, &bound, &id, &source, None)?;
+                Ok(id)
+            })
+            .await?;
+        self.mirror(key).await;
+        Ok(id)
+    }
+
+    /// The entry of the older file, for keys that the table lacks.
+    pub(super) async fn mirrored(&self, key: &str) -> Option<Value> {
+        let (path, key) = (self.mirror_path(), key.to_owned());
+        tokio::task::spawn_blocking(move || read_mirror(&path).ok()??.get(&key).cloned())
+            .await
+            .ok()?
+    }
+
+    fn mirror_path(&self) -> PathBuf {
+        Path::new(&self.inner.scope).join("sessions.json")
+    }
+
+    /// Brings `sessions.json` in step with the table for one key, where the file exists. A fault there is logged and
+    /// nothing more: the table is the truth, and no conversation hangs on the mirror.
+    pub(super) async fn mirror(&self, key: &str) {
+        let path = self.mirror_path();
+        if !path.exists() {
+            return;
+        }
+        static CHANGED: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
+        static WRITING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+        if let Ok(mut changed) = CHANGED.lock() {
+            changed.insert((path.clone(), key.to_owned()));
+        }
+        // Many bindings at once share one rewrite: whoever gets here first does it for all that wait.
+        let _writing = WRITING.lock().await;
+        let keys: Vec<String> = match CHANGED.lock() {
+            Ok(mut changed) => {
+                let mine: Vec<_> = changed
+                    .iter()
+                    .filter(|(p, _)| *p == path)
+                    .cloned()
+                    .collect();
+                mine.into_iter()
+                    .filter(|pair| changed.remove(pair))
+                    .map(|(_, key)| key)
+                    .collect()
+            }
+            Err(_) => Vec::new(),
+        };
+        if keys.is_empty() {
+            return;
+        }
+        let scope = self.scope();
+        let outcome = self
+            .read(move |c| {
+                let entries = keys
+                    .into_iter()
+                    .map(|key| Ok((entry(c, &scope, &key)?, key)));
+                entries.collect::<Result<Vec<_>, StoreError>>()
+            })
+            .await
+            .map_err(|e| e.to_string());
+        let outcome = match outcome {
+            Ok(entries) => tokio::task::spawn_blocking(move || rewrite_mirror(&path, entries))
+                .await
+                .map_err(|e| e.to_string())
+                .and_then(|r| r.map_err(|e| e.to_string())),
+            Err(e) => Err(e),
+        };
+        if let Err(error) = outcome {
+            tracing::warn!(
+                error,
+                "sessions.json could not be kept in step with the routing table"
+            );
+        }
+    }
+}
+
+fn read_mirror(path: &Path) -> std::io::Result<Option<Map<String, Value>>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(serde_json::from_str(&text)?)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+fn rewrite_mirror(path: &Path, entries: Vec<(Option<String>, String)>) -> std::io::Result<()> {
+    let Some(mut all) = read_mirror(path)? else {
+        return Ok(());
+    };
+    for (entry, key) in entries {
+        match entry.map(|text| serde_json::from_str(&text)) {
+            Some(Ok(value)) => {
+                all.insert(key, value);
+            }
+            _ => {
+                all.shift_remove(&key);
+            }
+        }
+    }
+    let directory = path.parent().unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(serde_json::to_string_pretty(&all)?.as_bytes())?;
+    file.as_file()
+        .set_permissions(path.metadata()?.permissions())?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+pub(super) fn entry(c: &Connection, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT entry_json FROM gateway_routing WHERE scope = ?1 AND session_key = ?2",
+    )?;
+    Ok(statement
+        .query_row([scope, key], |row| row.get(0))
+        .optional()?)
+}
+
+/// Puts the chat behind `key` on `session_id`: the outgoing session ends, the incoming one is reopened and takes the
+/// chat's columns. Returns what that displaced.
+pub(super) fn bind(
+    c: &Connection,
+    scope: &str,
+    key: &str,
+    session_id: &str,
+    source: &Source,
+    mirrored: Option<&str>,
+) -> Result<Displaced, StoreError> {
+    let now = clock::now();
+    let before = entry(c, scope, key)?.or_else(|| mirrored.map(str::to_owned));
+    let outgoing = before
+        .as_deref()
+        .and_then(|text| serde_json::from_str::<Value>(text).ok())
+        .and_then(|e| e.get("session_id")?.as_str().map(str::to_owned))
+        .filter(|outgoing| outgoing != session_id);
+    let outgoing = outgoing
+        .map(|id| end_switched(c, &id, now))
+        .transpose()?
+        .flatten();
+
+    let columns = CHAT_COLUMNS.join(", ");
+    let (incoming, ended) = c
+        .prepare_cached(&format!(
+            "SELECT {columns}, ended_at, end_reason FROM sessions WHERE id = ?1"
+        ))?
+        .query_row([session_id], |row| {
+            let columns = (0..CHAT_COLUMNS.len())
+                .map(|i| row.get(i))
+                .collect::<Result<Vec<_>, _>>()?;
+            Ok((
+                columns,
+                (
+                    row.get(CHAT_COLUMNS.len())?,
+                    row.get(CHAT_COLUMNS.len() + 1)?,
+                ),
+            ))
+        })?;
+    let origin = source.to_origin();
+    c.prepare_cached(
+        "UPDATE sessions SET source = ?2, user_id = ?3, session_key = ?4, chat_id = ?5, chat_type = ?6, thread_id = ?7,
+                display_name = COALESCE(?8, display_name), origin_json = ?9, ended_at = NULL, end_reason = NULL
+         WHERE id = ?1",
+    )?
+    .execute(params![
+        session_id,
+        source.platform,
+        source.user_id,
+        key,
+        source.chat_id,
+        source.chat_type.as_str(),
+        source.thread_id,
+        source.chat_name,
+        origin.to_string(),
+    ])?;
+    let entry_json = new_entry(before.as_deref(), key, session_id, source, origin, now).to_string();
+    c.prepare_cached(
+        "INSERT INTO gateway_routing (scope, session_key, entry_json, updated_at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (scope, session_key) DO UPDATE SET entry_json = excluded.entry_json, updated_at = excluded.updated_at",
+    )?
+    .execute(params![scope, key, entry_json, now])?;
+    Ok(Displaced {
+        entry: before,
+        outgoing,
+        incoming,
+        ended,
+    })
+}
+
+/// Ends the session that leaves the chat, unless it was closed for a reason of its own. Returns how it stood before.
+#[allow(clippy::type_complexity)] // it is the field's own type
+fn end_switched(
+    c: &Connection,
+    id: &str,
+    now: f64,
+) -> Result<Option<(String, Option<f64>, Option<String>)>, StoreError> {
+    let before = c
+        .prepare_cached(&format!(
+            "SELECT id, ended_at, end_reason FROM sessions WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
+        ))?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    if before.is_some() {
+        c.execute(
+            "UPDATE sessions SET ended_at = ?2, end_reason = 'session_switch' WHERE id = ?1",
+            params![id, now],
+        )?;
+    }
+    Ok(before)
+}
+
+/// The entry as Hermes writes it after a switch: counters at zero, flags down. Keys that we do not know are kept.
+fn new_entry(
+    before: Option<&str>,
+    key: &str,
+    session_id: &str,
+    source: &Source,
+    origin: Value,
+    now: f64,
+) -> Value {
+    let mut entry: Map<String, Value> = before
+        .and_then(|text| serde_json::from_str(text).ok())
+        .unwrap_or_default();
+    let stamp = clock::iso_local(now);
+    let fields = json!({
+        "session_key": key,
+        "session_id": session_id,
+        "created_at": stamp,
+        "updated_at": stamp,
+        "display_name": source.chat_name,
+        "platform": source.platform,
+        "chat_type": source.chat_type.as_str(),
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "cache_read_tokens": 0,
+        "cache_write_tokens": 0,
+        "total_tokens": 0,
+        "last_prompt_tokens": 0,
+        "estimated_cost_usd": 0.0,
+        "cost_status": "unknown",
+        "expiry_finalized": false,
+        "suspended": false,
+        "resume_pending": false,
+        "resume_reason": null,
+        "last_resume_marked_at": null,
+        "is_fresh_reset": false,
+        "was_auto_reset": false,
+        "auto_reset_reason": null,
+        "reset_had_activity": false,
+    });
+    if let Value::Object(fields) = fields {
+        entry.extend(fields);
+    }
+    let mut merged: Map<String, Value> = entry
+        .get("origin")
+        .and_then(Value::as_object)
+        .cloned()
+        .unwrap_or_default();
+    if let Value::Object(origin) = origin {
+        merged.extend(origin);
+    }
+    entry.insert("origin".into(), Value::Object(merged));
+    Value::Object(entry)
+}
+
+/// Undoes [`bind`], as long as the chat is still on the session that it put there.
+pub(super) fn unbind(
+    c: &Connection,
+    scope: &str,
+    key: &str,
+    session_id: &str,
+    displaced: &Displaced,
+) -> Result<(), StoreError> {
+    let ours = entry(c, scope, key)?
+        .and_then(|text| serde_json::from_str::<Value>(&text).ok())
+        .is_some_and(|e| e.get("session_id").and_then(Value::as_str) == Some(session_id));
+    if !ours {
+        return Ok(());
+    }
+    match &displaced.entry {
+        Some(text) => c.execute(
+            "UPDATE gateway_routing SET entry_json = ?3, updated_at = ?4 WHERE scope = ?1 AND session_key = ?2",
+            params![scope, key, text, clock::now()],
+        )?,
+        None => c.execute("DELETE FROM gateway_routing WHERE scope = ?1 AND session_key = ?2", [scope, key])?,
+    };
+    if let Some((id, ended_at, end_reason)) = &displaced.outgoing {
+        c.execute(
+            "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND end_reason = 'session_switch'",
+            params![id, ended_at, end_reason],
+        )?;
+    }
+    let assignments: Vec<String> = CHAT_COLUMNS
+        .iter()
+        .enumerate()
+        .map(|(i, name)| format!("{name} = ?{}", i + 3))
+        .collect();
+    let sql = format!(
+        "UPDATE sessions SET {} WHERE id = ?1 AND session_key = ?2",
+        assignments.join(", ")
+    );
+    let mut values: Vec<Option<String>> = vec![Some(session_id.to_owned()), Some(key.to_owned())];
+    values.extend(displaced.incoming.iter().cloned());
+    c.execute(&sql, rusqlite::params_from_iter(values))?;
+    // Ending is first-writer-wins: whoever closed it meanwhile keeps the word.
+    c.execute(
+        "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND ended_at IS NULL",
+        params![session_id, displaced.ended.0, displaced.ended.1],
+    )?;
+    Ok(())
+}

@@ -1,0 +1,406 @@
+//! The tables: Hermes' own, of which we make or complete what we use, and ours beside them.
+//!
+//! Additive only: nothing of Hermes' is dropped, renamed, retyped or rewritten, and its `schema_version` stays as it is.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::StoreError;
+
+/// The newest `schema_version` of Hermes that we know.
+pub const HERMES_SCHEMA_VERSION: i64 = 22;
+/// The version of our own tables.
+pub(super) const OWN_SCHEMA_VERSION: i64 = 1;
+
+struct Table {
+    name: &'static str,
+    columns: &'static [(&'static str, &'static str)],
+    constraint: &'static str,
+}
+
+const HERMES_TABLES: [Table; 6] = [
+    Table {
+        name: "schema_version",
+        columns: &[("version", "INTEGER NOT NULL")],
+        constraint: "",
+    },
+    Table {
+        name: "state_meta",
+        columns: &[("key", "TEXT PRIMARY KEY"), ("value", "TEXT")],
+        constraint: "",
+    },
+    Table {
+        name: "sessions",
+        columns: &[
+            ("id", "TEXT PRIMARY KEY"),
+            ("source", "TEXT NOT NULL"),
+            ("user_id", "TEXT"),
+            ("session_key", "TEXT"),
+            ("chat_id", "TEXT"),
+            ("chat_type", "TEXT"),
+            ("thread_id", "TEXT"),
+            ("display_name", "TEXT"),
+            ("origin_json", "TEXT"),
+            ("expiry_finalized", "INTEGER DEFAULT 0"),
+            ("model", "TEXT"),
+            ("model_config", "TEXT"),
+            ("system_prompt", "TEXT"),
+            ("parent_session_id", "TEXT REFERENCES sessions(id)"),
+            ("started_at", "REAL NOT NULL"),
+            ("ended_at", "REAL"),
+            ("end_reason", "TEXT"),
+            ("message_count", "INTEGER DEFAULT 0"),
+            ("tool_call_count", "INTEGER DEFAULT 0"),
+            ("input_tokens", "INTEGER DEFAULT 0"),
+            ("output_tokens", "INTEGER DEFAULT 0"),
+            ("cache_read_tokens", "INTEGER DEFAULT 0"),
+            ("cache_write_tokens", "INTEGER DEFAULT 0"),
+            ("reasoning_tokens", "INTEGER DEFAULT 0"),
+            ("cwd", "TEXT"),
+            ("git_branch", "TEXT"),
+            ("git_repo_root", "TEXT"),
+            ("billing_provider", "TEXT"),
+            ("billing_base_url", "TEXT"),
+            ("billing_mode", "TEXT"),
+            ("estimated_cost_usd", "REAL"),
+            ("actual_cost_usd", "REAL"),
+            ("cost_status", "TEXT"),
+            ("cost_source", "TEXT"),
+            ("pricing_version", "TEXT"),
+            ("title", "TEXT"),
+            ("api_call_count", "INTEGER DEFAULT 0"),
+            ("handoff_state", "TEXT"),
+            ("handoff_platform", "TEXT"),
+            ("handoff_error", "TEXT"),
+            ("compression_failure_cooldown_until", "REAL"),
+            ("compression_failure_error", "TEXT"),
+            ("compression_fallback_streak", "INTEGER NOT NULL DEFAULT 0"),
+            ("profile_name", "TEXT"),
+            ("rewind_count", "INTEGER NOT NULL DEFAULT 0"),
+            ("archived", "INTEGER NOT NULL DEFAULT 0"),
+        ],
+        constraint: "",
+    },
+    Table {
+        name: "messages",
+        columns: &[
+            ("id", "INTEGER PRIMARY KEY AUTOINCREMENT"),
+            ("session_id", "TEXT NOT NULL REFERENCES sessions(id)"),
+            ("role", "TEXT NOT NULL"),
+            ("content", "TEXT"),
+            ("tool_call_id", "TEXT"),
+            ("tool_calls", "TEXT"),
+            ("tool_name", "TEXT"),
+            ("effect_disposition", "TEXT"),
+            ("timestamp", "REAL NOT NULL"),
+            ("token_count", "INTEGER"),
+            ("finish_reason", "TEXT"),
+            ("reasoning", "TEXT"),
+            ("reasoning_content", "TEXT"),
+            ("reasoning_details", "TEXT"),
+            ("codex_reasoning_items", "TEXT"),
+            ("codex_message_items", "TEXT"),
+            ("platform_message_id", "TEXT"),
+            ("observed", "INTEGER DEFAULT 0"),
+            ("active", "INTEGER NOT NULL DEFAULT 1"),
+            ("compacted", "INTEGER NOT NULL DEFAULT 0"),
+            ("api_content", "TEXT"),
+        ],
+        constraint: "",
+    },
+    Table {
+        name: "gateway_routing",
+        columns: &[
+            ("scope", "TEXT NOT NULL DEFAULT ''"),
+            ("session_key", "TEXT NOT NULL"),
+            ("entry_json", "TEXT NOT NULL"),
+            ("updated_at", "REAL NOT NULL"),
+        ],
+        constraint: ", PRIMARY KEY (scope, session_key)",
+    },
+    Table {
+        name: "compression_locks",
+        columns: &[
+            ("session_id", "TEXT PRIMARY KEY"),
+            ("holder", "TEXT NOT NULL"),
+            ("acquired_at", "REAL NOT NULL"),
+            ("expires_at", "REAL NOT NULL"),
+        ],
+        constraint: "",
+    },
+];
+
+/// Made after the columns, since older files lack some of them. Same names as Hermes', so that it does not make them twice.
+const HERMES_INDEXES: &str = "
+CREATE INDEX IF NOT EXISTS idx_sessions_source ON sessions(source);
+CREATE INDEX IF NOT EXISTS idx_sessions_source_id ON sessions(source, id);
+CREATE INDEX IF NOT EXISTS idx_sessions_parent ON sessions(parent_session_id);
+CREATE INDEX IF NOT EXISTS idx_sessions_started ON sessions(started_at DESC);
+CREATE INDEX IF NOT EXISTS idx_sessions_session_key ON sessions(session_key, started_at DESC);
+CREATE INDEX IF NOT EXISTS idx_sessions_handoff_state ON sessions(handoff_state, started_at);
+CREATE INDEX IF NOT EXISTS idx_sessions_gateway_peer
+    ON sessions(source, user_id, chat_id, chat_type, thread_id, started_at DESC);
+CREATE INDEX IF NOT EXISTS idx_messages_session ON messages(session_id, timestamp);
+CREATE INDEX IF NOT EXISTS idx_messages_session_active ON messages(session_id, active, timestamp);
+CREATE INDEX IF NOT EXISTS idx_messages_platform_msg_id
+    ON messages(session_id, platform_message_id) WHERE platform_message_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS idx_compression_locks_expires ON compression_locks(expires_at);
+";
+
+/// Only for a fresh file: in an old one, titles that were never unique are Hermes' to sort out.
+const TITLE_INDEX: &str = "CREATE UNIQUE INDEX IF NOT EXISTS idx_sessions_title_unique ON sessions(title) WHERE title IS NOT NULL;";
+
+const OWN_TABLES: &str = "
+CREATE TABLE IF NOT EXISTS hermesd_schema (version INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS hermesd_handoffs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    session_id TEXT NOT NULL,
+    platform TEXT NOT NULL,
+    note TEXT,
+    via TEXT NOT NULL,
+    state TEXT NOT NULL,
+    stage TEXT,
+    error TEXT,
+    requested_at REAL NOT NULL,
+    ended_at REAL,
+    owner TEXT,
+    fence INTEGER NOT NULL DEFAULT 0,
+    lease_until REAL,
+    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    home TEXT,
+    thread TEXT,
+    session_key TEXT,
+    displaced TEXT,
+    reply TEXT,
+    message_rows TEXT,
+    sent_ids TEXT
+);
+CREATE UNIQUE INDEX IF NOT EXISTS hermesd_handoffs_in_flight
+    ON hermesd_handoffs(session_id) WHERE state IN ('pending', 'running');
+CREATE INDEX IF NOT EXISTS hermesd_handoffs_running ON hermesd_handoffs(id) WHERE state = 'running';
+CREATE TABLE IF NOT EXISTS hermesd_stages (
+    handoff_id INTEGER NOT NULL,
+    stage TEXT NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (handoff_id, stage)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS hermesd_deliveries (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    platform TEXT NOT NULL,
+    source TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    handoff_id INTEGER,
+    send_key TEXT NOT NULL UNIQUE,
+    text TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    message_id TEXT,
+    error TEXT,
+    updated_at REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS hermesd_deliveries_open
+    ON hermesd_deliveries(id) WHERE state IN ('pending', 'sending');
+CREATE INDEX IF NOT EXISTS hermesd_deliveries_handoff
+    ON hermesd_deliveries(handoff_id) WHERE handoff_id IS NOT NULL;
+CREATE TABLE IF NOT EXISTS hermesd_inbound (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    platform TEXT NOT NULL,
+    message_id TEXT NOT NULL,
+    session_key TEXT NOT NULL,
+    source TEXT NOT NULL,
+    text TEXT NOT NULL,
+    state TEXT NOT NULL,
+    message_row INTEGER,
+    error TEXT,
+    received_at REAL NOT NULL,
+    UNIQUE (platform, session_key, message_id)
+);
+CREATE INDEX IF NOT EXISTS hermesd_inbound_open ON hermesd_inbound(id) WHERE state IN ('received', 'running');
+CREATE TABLE IF NOT EXISTS hermesd_local_threads (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    chat_id TEXT NOT NULL,
+    title TEXT NOT NULL,
+    open_key TEXT UNIQUE,
+    created_at REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS hermesd_local_messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    chat_id TEXT NOT NULL,
+    thread_id TEXT NOT NULL,
+    author TEXT NOT NULL,
+    text TEXT NOT NULL,
+    send_key TEXT UNIQUE,
+    at REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS hermesd_local_messages_thread ON hermesd_local_messages(chat_id, thread_id, id);
+";
+
+/// Makes what is missing, in one transaction. An up-to-date file is only read.
+pub(super) fn bring_up(connection: &Connection) -> Result<(), StoreError> {
+    if is_complete(connection)? {
+        return Ok(());
+    }
+    connection.execute_batch("BEGIN IMMEDIATE")?;
+    let made = make_missing(connection);
+    connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    made
+}
+
+fn make_missing(connection: &Connection) -> Result<(), StoreError> {
+    let fresh = !table_exists(connection, "sessions")?;
+    for table in &HERMES_TABLES {
+        if !table_exists(connection, table.name)? {
+            let columns: Vec<String> = table
+                .columns
+                .iter()
+                .map(|(name, kind)| format!("{name} {kind}"))
+                .collect();
+            connection.execute_batch(&format!(
+                "CREATE TABLE {} ({}{})",
+                table.name,
+                columns.join(", "),
+                table.constraint
+            ))?;
+        }
+        for (name, kind) in missing_columns(connection, table)? {
+            connection.execute_batch(&format!(
+                "ALTER TABLE {} ADD COLUMN {name} {kind}",
+                table.name
+            ))?;
+        }
+    }
+    connection.execute_batch(HERMES_INDEXES)?;
+    if fresh {
+        connection.execute_batch(TITLE_INDEX)?;
+        connection.execute(
+            "INSERT INTO schema_version (version) VALUES (?1)",
+            [HERMES_SCHEMA_VERSION],
+        )?;
+        full_text_search(connection)?;
+    }
+    connection.execute_batch(OWN_TABLES)?;
+    connection.execute(
+        "INSERT INTO hermesd_schema (version) SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM hermesd_schema)",
+        [OWN_SCHEMA_VERSION],
+    )?;
+    Ok(())
+}
+
+fn is_complete(connection: &Connection) -> Result<bool, StoreError> {
+    if !table_exists(connection, "hermesd_schema")? {
+        return Ok(false);
+    }
+    let version: Option<i64> = connection
+        .query_row("SELECT version FROM hermesd_schema", [], |row| row.get(0))
+        .optional()?;
+    if version != Some(OWN_SCHEMA_VERSION) {
+        return Ok(false);
+    }
+    for table in &HERMES_TABLES {
+        if !missing_columns(connection, table)?.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn missing_columns(
+    connection: &Connection,
+    table: &Table,
+) -> Result<Vec<(&'static str, &'static str)>, StoreError> {
+    let present = columns(connection, table.name)?;
+    Ok(table
+        .columns
+        .iter()
+        .copied()
+        .filter(|(name, _)| !present.iter().any(|p| p == name))
+        .collect())
+}
+
+fn columns(connection: &Connection, table: &str) -> Result<Vec<String>, StoreError> {
+    let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
+    let names = statement
+        .query_map([table], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    Ok(names)
+}
+
+/// The search tables and the triggers that fill them, by the names and with the text that Hermes gives them.
+fn full_text_search(connection: &Connection) -> Result<(), StoreError> {
+    for (table, options) in [
+        ("messages_fts", ""),
+        ("messages_fts_trigram", ", tokenize='trigram'"),
+    ] {
+        let indexed = |row: &str| {
+            let part = |column: &str| format!("COALESCE({row}.{column}, '')");
+            format!(
+                "{} || ' ' || {} || ' ' || {}",
+                part("content"),
+                part("tool_name"),
+                part("tool_calls")
+            )
+        };
+        let insert = format!(
+            "INSERT INTO {table}(rowid, content) VALUES (new.id, {});",
+            indexed("new")
+        );
+        let delete = format!("DELETE FROM {table} WHERE rowid = old.id;");
+        connection.execute_batch(&format!(
+            "CREATE VIRTUAL TABLE {table} USING fts5(content{options});
+             CREATE TRIGGER {table}_insert AFTER INSERT ON messages BEGIN {insert} END;
+             CREATE TRIGGER {table}_delete AFTER DELETE ON messages BEGIN {delete} END;
+             CREATE TRIGGER {table}_update AFTER UPDATE ON messages BEGIN {delete} {insert} END;"
+        ))?;
+    }
+    Ok(())
+}
+
+pub(super) fn table_exists(connection: &Connection, name: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?1)";
+    Ok(connection.query_row(sql, [name], |row| row.get(0))?)
+}
+
+/// Why this file is not one that Hermes or we made, if it is not. An empty database is nobody's yet.
+pub(super) fn objection(
+    connection: &Connection,
+    path: &Path,
+) -> Result<Option<StoreError>, StoreError> {
+    let foreign = |why: String| {
+        Ok(Some(StoreError::Foreign {
+            path: path.to_owned(),
+            why,
+        }))
+    };
+    let application: i64 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    if application != 0 {
+        return foreign(format!(
+            "it belongs to the application with id {application:#x}"
+        ));
+    }
+    let tables: i64 = connection.query_row(
+        "SELECT count(*) FROM sqlite_master WHERE type = 'table'",
+        [],
+        |row| row.get(0),
+    )?;
+    if tables == 0 {
+        return Ok(None);
+    }
+    for (table, needed) in [
+        ("sessions", &["id", "source", "started_at"][..]),
+        (
+            "messages",
+            &["id", "session_id", "role", "content", "timestamp"][..],
+        ),
+    ] {
+        if !table_exists(connection, table)? {
+            return foreign(format!("it has no table {table}"));
+        }
+        let present = columns(connection, table)?;
+        if let Some(missing) = needed.iter().find(|n| !present.iter().any(|p| p == *n)) {
+            return foreign(format!("its table {table} has no column {missing}"));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,220 @@
+//! Rows of `sessions`: finding, listing, making and ending them.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Store, StoreError};
+use crate::clock;
+use crate::session::{Session, TERMINAL_SOURCES};
+
+const COLUMNS: &str = "id, source, title, model, system_prompt, session_key, chat_id, thread_id, started_at, ended_at, \
+                       end_reason, COALESCE(message_count, 0), handoff_state, handoff_platform, handoff_error";
+
+/// How many candidates an ambiguous name lists.
+const CANDIDATES: usize = 10;
+
+/// Compression splits are followed this far at the most; a longer chain is a loop or damage.
+const LONGEST_LINEAGE: usize = 100;
+
+#[derive(Debug, Clone, Default)]
+pub struct SessionFilter {
+    pub source: Option<String>,
+    /// Only sessions that have not ended.
+    pub live: bool,
+    pub limit: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum SessionMatch {
+    One(Box<Session>),
+    None,
+    Many(Vec<Session>),
+}
+
+impl Store {
+    pub async fn session(&self, id: &str) -> Result<Option<Session>, StoreError> {
+        let id = id.to_owned();
+        self.read(move |c| by_id(c, &id)).await
+    }
+
+    /// By id, by title, or by the beginning of an id, followed to the live end of its compression lineage.
+    pub async fn find_session(&self, name: &str) -> Result<SessionMatch, StoreError> {
+        let name = name.to_owned();
+        self.read(move |c| find(c, &name)).await
+    }
+
+    /// Live terminal sessions, the newest first: what "this session" can mean when nobody says which.
+    pub async fn live_terminal_sessions(&self) -> Result<Vec<Session>, StoreError> {
+        self.read(|c| {
+            let sources = TERMINAL_SOURCES.map(|s| format!("'{s}'")).join(", ");
+            let sql = format!(
+                "SELECT {COLUMNS} FROM sessions WHERE source IN ({sources}) AND ended_at IS NULL AND archived = 0 \
+                 ORDER BY started_at DESC LIMIT {CANDIDATES}"
+            );
+            collect(c, &sql, [])
+        })
+        .await
+    }
+
+    pub async fn list_sessions(&self, filter: SessionFilter) -> Result<Vec<Session>, StoreError> {
+        self.read(move |c| {
+            let sql = format!(
+                "SELECT {COLUMNS} FROM sessions WHERE (?1 IS NULL OR source = ?1) AND (?2 = 0 OR ended_at IS NULL) \
+                 ORDER BY started_at DESC LIMIT ?3"
+            );
+            collect(c, &sql, params![filter.source, filter.live, filter.limit as i64])
+        })
+        .await
+    }
+
+    /// The live end of a session that context compression may have split.
+    pub async fn tip(&self, id: &str) -> Result<String, StoreError> {
+        let id = id.to_owned();
+        self.read(move |c| tip(c, &id)).await
+    }
+
+    /// A new row, for the demo and for chats that have no session yet.
+    pub async fn create_session(
+        &self,
+        source: &str,
+        title: Option<&str>,
+        model: Option<&str>,
+    ) -> Result<String, StoreError> {
+        let (source, title, model) = (
+            source.to_owned(),
+            title.map(str::to_owned),
+            model.map(str::to_owned),
+        );
+        self.write(move |c| create(c, &source, title.as_deref(), model.as_deref()))
+            .await
+    }
+
+    pub async fn session_count(&self) -> Result<i64, StoreError> {
+        self.read(|c| Ok(c.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))?))
+            .await
+    }
+}
+
+pub(super) fn create(
+    c: &Connection,
+    source: &str,
+    title: Option<&str>,
+    model: Option<&str>,
+) -> Result<String, StoreError> {
+    let now = clock::now();
+    let id = clock::session_id(now);
+    c.execute(
+        "INSERT INTO sessions (id, source, title, model, started_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![id, source, title, model, now],
+    )?;
+    Ok(id)
+}
+
+pub(super) fn by_id(c: &Connection, id: &str) -> Result<Option<Session>, StoreError> {
+    let mut statement =
+        c.prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1"))?;
+    Ok(statement.query_row([id], session).optional()?)
+}
+
+fn collect(
+    c: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+) -> Result<Vec<Session>, StoreError> {
+    let mut statement = c.prepare_cached(sql)?;
+    let rows = statement
+        .query_map(params, session)?
+        .collect::<Result<_, _>>()?;
+    Ok(rows)
+}
+
+fn find(c: &Connection, name: &str) -> Result<SessionMatch, StoreError> {
+    if name.is_empty() {
+        return Ok(SessionMatch::None);
+    }
+    let exact = match by_id(c, name)? {
+        Some(session) => Some(session),
+        None => collect(
+            c,
+            &format!(
+                "SELECT {COLUMNS} FROM sessions WHERE title = ?1 ORDER BY started_at DESC LIMIT 1"
+            ),
+            [name],
+        )?
+        .pop(),
+    };
+    let mut found = match exact {
+        Some(session) => vec![session],
+        None => by_prefix(c, name)?,
+    };
+    if found.len() > 1 {
+        return Ok(SessionMatch::Many(found));
+    }
+    let Some(session) = found.pop() else {
+        return Ok(SessionMatch::None);
+    };
+    let live = tip(c, &session.id)?;
+    let session = if live == session.id {
+        session
+    } else {
+        by_id(c, &live)?.unwrap_or(session)
+    };
+    Ok(SessionMatch::One(Box::new(session)))
+}
+
+/// A range over the primary key, so that it costs the same in a table of a million.
+fn by_prefix(c: &Connection, prefix: &str) -> Result<Vec<Session>, StoreError> {
+    let end = format!("{prefix}\u{10FFFF}");
+    let sql = format!(
+        "SELECT {COLUMNS} FROM sessions WHERE id >= ?1 AND id < ?2 ORDER BY id DESC LIMIT {CANDIDATES}"
+    );
+    collect(c, &sql, [prefix, &end])
+}
+
+/// Follows the children of compressed sessions. Branches, delegates and tool runs are not continuations; among several,
+/// one that went on compressing beats a live one, which beats a closed one, and then the one last spoken in wins.
+pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT child.id FROM sessions child JOIN sessions parent ON parent.id = child.parent_session_id
+         WHERE parent.id = ?1 AND parent.end_reason = 'compression' AND child.source <> 'tool'
+           AND CASE WHEN json_valid(COALESCE(child.model_config, '{}'))
+                    THEN json_extract(COALESCE(child.model_config, '{}'), '$._branched_from') IS NULL
+                     AND json_extract(COALESCE(child.model_config, '{}'), '$._delegate_from') IS NULL
+                    ELSE 1 END
+         ORDER BY CASE WHEN child.end_reason = 'compression' THEN 0 WHEN child.ended_at IS NULL THEN 1 ELSE 2 END,
+                  COALESCE((SELECT max(timestamp) FROM messages WHERE session_id = child.id), child.started_at) DESC,
+                  child.started_at DESC, child.id DESC
+         LIMIT 1",
+    )?;
+    let mut seen = vec![id.to_owned()];
+    while seen.len() <= LONGEST_LINEAGE {
+        let current = &seen[seen.len() - 1];
+        let next: Option<String> = statement
+            .query_row([current], |row| row.get(0))
+            .optional()?;
+        match next {
+            Some(child) if !seen.contains(&child) => seen.push(child),
+            _ => break,
+        }
+    }
+    Ok(seen.pop().unwrap_or_default())
+}
+
+fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+    Ok(Session {
+        id: row.get(0)?,
+        source: row.get(1)?,
+        title: row.get(2)?,
+        model: row.get(3)?,
+        system_prompt: row.get(4)?,
+        session_key: row.get(5)?,
+        chat_id: row.get(6)?,
+        thread_id: row.get(7)?,
+        started_at: row.get(8)?,
+        ended_at: row.get(9)?,
+        end_reason: row.get(10)?,
+        message_count: row.get(11)?,
+        handoff_state: row.get(12)?,
+        handoff_platform: row.get(13)?,
+        handoff_error: row.get(14)?,
+    })
+}

@@ -1,0 +1,234 @@
+//! The one thread that writes. Jobs that wait together are committed together.
+
+use std::sync::Mutex;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::StoreError;
+
+/// Jobs that may wait; past it callers wait to hand theirs over.
+const QUEUE: usize = 1024;
+/// Jobs committed together at the most: a transaction has to stay short for the other programs.
+const GROUP: usize = 64;
+/// How long other programs' locks are waited out before the caller is told.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) struct Writer {
+    jobs: Option<mpsc::Sender<Box<dyn Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A unit of work, its result, and the caller who waits for it.
+trait Job: Send {
+    /// Runs inside a transaction; false means that its changes must be undone.
+    fn run(&mut self, connection: &Connection) -> bool;
+    /// Tells the caller: its own result when committed, else the reason.
+    fn finish(self: Box<Self>, commit: Result<(), StoreError>);
+    /// Jobs that only ask something of the connection need no transaction.
+    fn transactional(&self) -> bool;
+}
+
+struct Work<T, F> {
+    work: F,
+    transactional: bool,
+    result: Option<Result<T, StoreError>>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<T, F> Job for Work<T, F>
+where
+    T: Send,
+    F: Fn(&Connection) -> Result<T, StoreError> + Send,
+{
+    fn run(&mut self, connection: &Connection) -> bool {
+        let result = (self.work)(connection);
+        let ok = result.is_ok();
+        self.result = Some(result);
+        ok
+    }
+
+    fn finish(self: Box<Self>, commit: Result<(), StoreError>) {
+        let result = match (self.result, commit) {
+            (Some(Err(own)), _) => Err(own.explained()),
+            (_, Err(commit)) => Err(commit.explained()),
+            (Some(Ok(value)), Ok(())) => Ok(value),
+            (None, Ok(())) => Err(StoreError::Closed),
+        };
+        // A caller that went away no longer wants to know.
+        let _ = self.reply.send(result);
+    }
+
+    fn transactional(&self) -> bool {
+        self.transactional
+    }
+}
+
+impl Writer {
+    pub(super) fn start(connection: Connection) -> Writer {
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || serve(connection, queue));
+        Writer {
+            jobs: Some(jobs),
+            thread: Mutex::new(thread.ok()),
+        }
+    }
+
+    pub(super) async fn run<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.submit(work, true).await
+    }
+
+    /// Asked on the writing connection, `data_version` moves only for commits that are not ours.
+    pub(super) async fn data_version(&self) -> Result<i64, StoreError> {
+        self.submit(
+            |c| Ok(c.pragma_query_value(None, "data_version", |row| row.get(0))?),
+            false,
+        )
+        .await
+    }
+
+    async fn submit<T, F>(&self, work: F, transactional: bool) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (reply, answer) = oneshot::channel();
+        let job = Box::new(Work {
+            work,
+            transactional,
+            result: None,
+            reply,
+        });
+        let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
+        jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        answer.await.map_err(|_| StoreError::Closed)?
+    }
+}
+
+impl Drop for Writer {
+    /// Whatever was handed over is still written before the connection closes.
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        let thread = self.thread.get_mut().ok().and_then(Option::take);
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(connection: Connection, mut queue: mpsc::Receiver<Box<dyn Job>>) {
+    let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP);
+    while let Some(first) = queue.blocking_recv() {
+        group.push(first);
+        while group.len() < GROUP {
+            match queue.try_recv() {
+                Ok(job) => group.push(job),
+                Err(_) => break,
+            }
+        }
+        let (writes, questions): (Vec<_>, Vec<_>) =
+            group.drain(..).partition(|job| job.transactional());
+        commit(&connection, writes);
+        for mut question in questions {
+            question.run(&connection);
+            question.finish(Ok(()));
+        }
+    }
+    // Errors here would only repeat what the last commit said.
+    let _ = connection.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
+}
+
+fn commit(connection: &Connection, mut group: Vec<Box<dyn Job>>) {
+    if group.is_empty() {
+        return;
+    }
+    let outcome = transaction(connection, &mut group);
+    if outcome.is_err() && group.len() > 1 {
+        // One of them may be what cannot be committed (a full disk, say): each gets a chance of its own.
+        for job in group {
+            commit(connection, vec![job]);
+        }
+        return;
+    }
+    let mut outcome = Some(outcome);
+    for job in group {
+        job.finish(outcome.take().unwrap_or(Ok(())));
+    }
+}
+
+/// One transaction for all; a job that fails is undone alone, by its savepoint.
+fn transaction(connection: &Connection, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
+    begin(connection)?;
+    let alone = group.len() == 1;
+    let ran = group.iter_mut().try_for_each(|job| {
+        if alone {
+            // Nothing to keep apart: a failure undoes the whole transaction.
+            return if job.run(connection) {
+                Ok(())
+            } else {
+                Err(None)
+            };
+        }
+        savepoint(connection, job.as_mut()).map_err(Some)
+    });
+    let outcome = match ran {
+        Ok(()) => connection
+            .prepare_cached("COMMIT")
+            .and_then(|mut s| s.execute([]))
+            .map(|_| ())
+            .map_err(StoreError::from),
+        Err(Some(e)) => Err(e),
+        // The job itself holds the reason.
+        Err(None) => {
+            let _ = connection.execute_batch("ROLLBACK");
+            return Ok(());
+        }
+    };
+    if outcome.is_err() && !connection.is_autocommit() {
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    outcome
+}
+
+fn savepoint(connection: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {
+    let run = |sql| {
+        connection
+            .prepare_cached(sql)
+            .and_then(|mut s| s.execute([]))
+    };
+    run("SAVEPOINT job")?;
+    if !job.run(connection) {
+        run("ROLLBACK TO job")?;
+    }
+    run("RELEASE job")?;
+    Ok(())
+}
+
+fn begin(connection: &Connection) -> Result<(), StoreError> {
+    let started = Instant::now();
+    loop {
+        let outcome = connection
+            .prepare_cached("BEGIN IMMEDIATE")
+            .and_then(|mut s| s.execute([]));
+        let error = match outcome {
+            Ok(_) => return Ok(()),
+            Err(e) => StoreError::from(e),
+        };
+        if !error.is_busy() {
+            return Err(error);
+        }
+        if started.elapsed() > PATIENCE {
+            return Err(StoreError::Busy(PATIENCE));
+        }
+        // Jitter, so that several waiting programs do not try again in step.
+        std::thread::sleep(Duration::from_micros(fastrand::u64(500..15_000)));
+    }
+}

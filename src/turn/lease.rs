@@ -1,0 +1,114 @@
+//! One turn at a time per session, whoever asks: chats, handoffs and terminals that share it wait here in order.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::OwnedMutexGuard;
+
+type Gate = Arc<tokio::sync::Mutex<()>>;
+
+#[derive(Clone, Default)]
+pub struct Leases {
+    gates: Arc<Mutex<HashMap<String, Gate>>>,
+}
+
+/// The right to run a turn of one session; dropped, the next in line has it.
+pub struct Lease {
+    guard: Option<OwnedMutexGuard<()>>,
+    session_id: String,
+    gates: Arc<Mutex<HashMap<String, Gate>>>,
+}
+
+impl Leases {
+    /// Waits for its turn; first come, first served.
+    pub async fn take(&self, session_id: &str) -> Lease {
+        // Made before the wait, so that a waiter that gives up cleans up behind itself too.
+        let mut lease = Lease {
+            guard: None,
+            session_id: session_id.to_owned(),
+            gates: self.gates.clone(),
+        };
+        let gate = self.locked(|gates| gates.entry(session_id.to_owned()).or_default().clone());
+        lease.guard = Some(gate.lock_owned().await);
+        lease
+    }
+
+    /// Whether a turn of this session runs or waits now.
+    pub fn is_busy(&self, session_id: &str) -> bool {
+        self.locked(|gates| gates.contains_key(session_id))
+    }
+
+    pub fn count(&self) -> usize {
+        self.locked(|gates| gates.len())
+    }
+
+    fn locked<T>(&self, work: impl FnOnce(&mut HashMap<String, Gate>) -> T) -> T {
+        work(
+            &mut self
+                .gates
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner()),
+        )
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        drop(self.guard.take());
+        let mut gates = self
+            .gates
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        // Waiters hold the gate too: the map forgets it with the last of them.
+        if gates
+            .get(&self.session_id)
+            .is_some_and(|gate| Arc::strong_count(gate) == 1)
+        {
+            gates.remove(&self.session_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn turns_of_one_session_wait_in_order_and_leave_nothing_behind() {
+        let leases = Leases::default();
+        let first = leases.take("a").await;
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting = Vec::new();
+        for n in 0..5 {
+            let (leases, order) = (leases.clone(), order.clone());
+            waiting.push(tokio::spawn(async move {
+                let _lease = leases.take("a").await;
+                order.lock().unwrap().push(n);
+            }));
+            tokio::task::yield_now().await;
+        }
+        let _other = leases.take("b").await;
+        assert!(leases.is_busy("a") && order.lock().unwrap().is_empty());
+        drop(first);
+        for task in waiting {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4]);
+        assert!(!leases.is_busy("a") && leases.is_busy("b"));
+    }
+
+    #[tokio::test]
+    async fn a_waiter_that_gives_up_leaves_nothing_behind() {
+        let leases = Leases::default();
+        let first = leases.take("a").await;
+        let waiter = {
+            let leases = leases.clone();
+            tokio::spawn(async move { leases.take("a").await })
+        };
+        tokio::task::yield_now().await;
+        waiter.abort();
+        assert!(waiter.await.is_err());
+        drop(first);
+        assert!(!leases.is_busy("a"));
+    }
+}

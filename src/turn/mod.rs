@@ -1,0 +1,93 @@
+//! One turn of one session: the lease that keeps turns apart, the agent, and delivery of what it said.
+//!
+//! A handoff's notice and a person's message take the same road; what differs is who writes the rows, and that is the
+//! caller's.
+
+pub mod deliver;
+mod lease;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+pub use lease::{Lease, Leases};
+
+use crate::agent::{Agent, AgentError, Prompt, Sink};
+use crate::events::{Bus, Event};
+
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    #[error("the agent failed: {0}")]
+    Agent(String),
+    #[error("the agent gave no answer within {} s: see agent.timeout", .0.as_secs())]
+    TimedOut(Duration),
+    #[error("the agent's answer was empty")]
+    Empty,
+    #[error("cancelled")]
+    Cancelled,
+}
+
+/// Runs turns with the configured agent.
+pub struct Turns {
+    pub leases: Leases,
+    agent: Arc<dyn Agent>,
+    timeout: Duration,
+    bus: Bus,
+}
+
+impl Turns {
+    pub fn new(agent: Arc<dyn Agent>, timeout: Duration, bus: Bus) -> Turns {
+        Turns {
+            leases: Leases::default(),
+            agent,
+            timeout,
+            bus,
+        }
+    }
+
+    pub fn agent_name(&self) -> &'static str {
+        self.agent.name()
+    }
+
+    /// One answer. The lease shows that no other turn of this session runs.
+    pub async fn run(
+        &self,
+        _lease: &Lease,
+        prompt: Prompt<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<String, TurnError> {
+        let session_id = prompt.session.id.clone();
+        self.bus.tell(Event::TurnStarted {
+            session_id: session_id.clone(),
+        });
+        let outcome = self.ask(prompt, &session_id, cancel).await;
+        let error = outcome.as_ref().err().map(ToString::to_string);
+        self.bus.tell(Event::TurnEnded { session_id, error });
+        outcome
+    }
+
+    async fn ask(
+        &self,
+        prompt: Prompt<'_>,
+        session_id: &str,
+        cancel: &CancellationToken,
+    ) -> Result<String, TurnError> {
+        let sink = Sink::new(&self.bus, session_id);
+        let answer = tokio::time::timeout(self.timeout, self.agent.turn(prompt, &sink, cancel));
+        let reply = tokio::select! {
+            answer = answer => match answer {
+                Ok(Ok(reply)) => reply,
+                Ok(Err(AgentError::Cancelled)) => return Err(TurnError::Cancelled),
+                Ok(Err(AgentError::Failed(reason))) => return Err(TurnError::Agent(reason)),
+                Err(_) => return Err(TurnError::TimedOut(self.timeout)),
+            },
+            () = cancel.cancelled() => return Err(TurnError::Cancelled),
+        };
+        if reply.trim().is_empty() {
+            Err(TurnError::Empty)
+        } else {
+            Ok(reply)
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! End-to-end and store tests. One binary, so that the support code is built once.
+
+#![allow(unreachable_pub)] // a test binary has no outside
+
+mod support;
+
+mod handoff_e2e;

@@ -1,0 +1,39 @@
+//! What the tests share: temporary homes, real daemon processes, and waiting on conditions.
+
+mod daemon;
+mod seed;
+
+use std::time::{Duration, Instant};
+
+pub use daemon::{Daemon, Home, Ran};
+pub use seed::{SESSION, TITLE, seed_session};
+
+/// How long a condition may take to come true before the test fails. Generous: the machine may be busy.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Waits until `look` finds something.
+pub fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// [`until`] for conditions that have to be awaited.
+pub async fn eventually<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut look: impl FnMut() -> F,
+) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look().await {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}

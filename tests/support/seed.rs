@@ -1,0 +1,36 @@
+//! A terminal session with a history to hand off.
+
+use hermesd::session::transcript::Role;
+use hermesd::store::NewMessage;
+use serde_json::json;
+
+use super::Home;
+
+pub const SESSION: &str = "20260101_090000_aaaaaa";
+pub const TITLE: &str = "Fix the parser";
+
+/// Four messages with a tool call, under a fixed id; the schema is made when there is none.
+pub async fn seed_session(home: &Home) {
+    let store = home.store();
+    home.sqlite()
+        .execute(
+            "INSERT INTO sessions (id, source, title, model, started_at) VALUES (?1, 'cli', ?2, 'm', 1767258000.0)",
+            [SESSION, TITLE],
+        )
+        .expect("a session");
+    let call = json!({"id": "call_1", "type": "function", "function": {"name": "run_tests", "arguments": "{}"}});
+    let history = vec![
+        NewMessage::text(Role::User, "Why does the parser fail?"),
+        NewMessage {
+            tool_calls: vec![call],
+            ..NewMessage::text(Role::Assistant, "Let me see.")
+        },
+        NewMessage {
+            tool_call_id: Some("call_1".into()),
+            tool_name: Some("run_tests".into()),
+            ..NewMessage::text(Role::Tool, "1 failed")
+        },
+        NewMessage::reply("An off-by-one."),
+    ];
+    store.append(SESSION, history).await.expect("a history");
+}
