@@ -5,3 +5,5 @@
 mod support;
 
 mod handoff_e2e;
+mod recovery;
+mod wake;
