@@ -4,6 +4,8 @@
 
 mod support;
 
+mod faults;
 mod handoff_e2e;
+mod ownership;
 mod recovery;
 mod wake;

@@ -1,0 +1,416 @@
+//! Handoffs that meet a fault: everything is put back, the reason is told, and no other handoff notices.
+
+use hermesd::platform::PlatformError;
+use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
+use serde_json::Value;
+
+use crate::support::scripted::{InProcess, Mood, Scripted};
+use crate::support::{Home, SESSION, eventually, seed_session};
+
+async fn ask(daemon: &InProcess, platform: &str, session: &str) -> HandoffView {
+    let wish = HandoffRequest {
+        platform: platform.into(),
+        session: Some(session.into()),
+        note: None,
+    };
+    daemon
+        .client
+        .call(Call::HandoffRequest(wish))
+        .await
+        .expect("a request")
+}
+
+async fn ended(daemon: &InProcess, id: i64) -> HandoffView {
+    daemon
+        .client
+        .call(Call::HandoffWait(HandoffId { id }))
+        .await
+        .expect("an end")
+}
+
+async fn hand_off(daemon: &InProcess, platform: &str, session: &str) -> HandoffView {
+    let asked = ask(daemon, platform, session).await;
+    ended(daemon, asked.id).await
+}
+
+/// All that a handoff may change, as one value: a failed one has to leave it as it was.
+fn picture(home: &Home) -> Value {
+    let connection = home.sqlite();
+    let rows = |sql: &str| -> Vec<String> {
+        let mut statement = connection.prepare(sql).unwrap();
+        statement
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
+    };
+    serde_json::json!({
+        "sessions": rows("SELECT json_array(id, source, user_id, session_key, chat_id, chat_type, thread_id, display_name, origin_json,
+                                 ended_at, end_reason, message_count) FROM sessions ORDER BY id"),
+        "messages": rows("SELECT json_array(id, role, content) FROM messages WHERE active = 1 ORDER BY id"),
+        "routing": rows("SELECT json_array(scope, session_key, entry_json) FROM gateway_routing ORDER BY session_key"),
+    })
+}
+
+fn permanent(reason: &str) -> PlatformError {
+    PlatformError::Permanent(reason.into())
+}
+
+fn transient(reason: &str) -> PlatformError {
+    PlatformError::Transient {
+        reason: reason.into(),
+        retry_after: Some(std::time::Duration::from_millis(1)),
+    }
+}
+
+#[tokio::test]
+async fn a_failed_handoff_changes_nothing() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = InProcess::start(&home, &[]).await;
+    let before = picture(&home);
+
+    daemon
+        .platform
+        .threads
+        .lock()
+        .unwrap()
+        .push_back(permanent("no right to open topics"));
+    let failed = hand_off(&daemon, "telegram", SESSION).await;
+    assert_eq!(
+        (failed.state.as_str(), failed.stage.as_deref()),
+        ("failed", Some("homed"))
+    );
+    assert!(failed.error.unwrap().contains("no right to open topics"));
+    assert_eq!(picture(&home), before);
+
+    for (mood, reason) in [
+        (Mood::Fail("the model is gone"), "the model is gone"),
+        (Mood::Say("  \n "), "empty"),
+    ] {
+        daemon
+            .agent
+            .moods
+            .lock()
+            .unwrap()
+            .insert(SESSION.into(), mood);
+        let failed = hand_off(&daemon, "telegram", SESSION).await;
+        assert_eq!(failed.stage.as_deref(), Some("bound"));
+        assert!(failed.error.unwrap().contains(reason));
+        assert_eq!(picture(&home), before);
+    }
+    daemon.agent.moods.lock().unwrap().clear();
+
+    daemon
+        .platform
+        .sends
+        .lock()
+        .unwrap()
+        .push_back(permanent("the bot was thrown out"));
+    let failed = hand_off(&daemon, "telegram", SESSION).await;
+    assert_eq!(failed.stage.as_deref(), Some("answered"));
+    assert!(
+        failed
+            .error
+            .as_ref()
+            .unwrap()
+            .contains("the bot was thrown out")
+    );
+    assert_eq!(picture(&home), before);
+    // Whoever looks into the thread is told.
+    let note = eventually("a note in the thread", || async {
+        daemon.platform.sent.lock().unwrap().last().cloned()
+    })
+    .await;
+    assert!(note.1.contains("failed") && note.0.ends_with(":failed"));
+
+    // The session is usable: the same handoff again goes through.
+    let retried: HandoffView = daemon
+        .client
+        .call(Call::HandoffRetry(HandoffId { id: failed.id }))
+        .await
+        .unwrap();
+    assert_eq!(ended(&daemon, retried.id).await.state, "completed");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_displaced_session_comes_back_when_the_handoff_fails() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    let daemon = InProcess::start(&home, &[]).await;
+    // The thread of handoff 2 is already on another session, as Hermes might have left it, with a key we do not know.
+    let (other, key) = (
+        store.create_session("telegram", None, None).await.unwrap(),
+        "agent:main:telegram:dm:77:handoff-2",
+    );
+    let entry = format!(
+        r#"{{"session_key":"{key}","session_id":"{other}","created_at":"x","updated_at":"x","unknown_key":[1]}}"#
+    );
+    home.sqlite()
+        .execute(
+            "INSERT INTO gateway_routing VALUES (?1, ?2, ?3, 1.0)",
+            [
+                home.path()
+                    .canonicalize()
+                    .unwrap()
+                    .join("sessions")
+                    .to_str()
+                    .unwrap(),
+                key,
+                &entry,
+            ],
+        )
+        .unwrap();
+    assert_eq!(hand_off(&daemon, "local", SESSION).await.state, "completed");
+    let before = picture(&home);
+
+    daemon
+        .agent
+        .moods
+        .lock()
+        .unwrap()
+        .insert(SESSION.into(), Mood::Fail("no"));
+    let failed = hand_off(&daemon, "telegram", SESSION).await;
+    assert_eq!(
+        (
+            failed.id,
+            failed.state.as_str(),
+            failed.session_key.as_deref()
+        ),
+        (2, "failed", Some(key))
+    );
+    assert_eq!(picture(&home), before);
+
+    daemon.agent.moods.lock().unwrap().clear();
+    home.sqlite()
+        .execute("UPDATE gateway_routing SET session_key = 'agent:main:telegram:dm:77:handoff-3' WHERE session_key = ?1", [key])
+        .unwrap();
+    let completed = hand_off(&daemon, "telegram", SESSION).await;
+    assert_eq!(completed.state, "completed");
+    let (reason, kept): (String, String) = home
+        .sqlite()
+        .query_row(
+            "SELECT end_reason, (SELECT entry_json FROM gateway_routing WHERE session_key LIKE '%handoff-3') FROM sessions WHERE id = ?1",
+            [&other],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .unwrap();
+    assert_eq!(reason, "session_switch");
+    let kept: Value = serde_json::from_str(&kept).unwrap();
+    assert_eq!(
+        (&kept["session_id"], &kept["unknown_key"][0]),
+        (&Value::from(SESSION), &Value::from(1))
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_hung_handoff_delays_no_other_and_can_be_cancelled() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    let daemon = InProcess::start(&home, &[("HERMESD_HANDOFF_PARALLEL", "2")]).await;
+    daemon
+        .agent
+        .moods
+        .lock()
+        .unwrap()
+        .insert(SESSION.into(), Mood::Hang);
+    let before = picture(&home);
+    let hung = ask(&daemon, "telegram", SESSION).await;
+    eventually("the agent hangs", || async {
+        daemon
+            .agent
+            .asked
+            .lock()
+            .unwrap()
+            .contains(&SESSION.to_owned())
+            .then_some(())
+    })
+    .await;
+
+    for _ in 0..5 {
+        let other = store.create_session("cli", None, None).await.unwrap();
+        assert_eq!(
+            hand_off(&daemon, "telegram", &other).await.state,
+            "completed"
+        );
+        home.sqlite()
+            .execute("DELETE FROM messages WHERE session_id = ?1", [&other])
+            .unwrap();
+        home.sqlite()
+            .execute(
+                "DELETE FROM gateway_routing WHERE entry_json LIKE ?1",
+                [format!("%{other}%")],
+            )
+            .unwrap();
+        home.sqlite()
+            .execute("DELETE FROM sessions WHERE id = ?1", [&other])
+            .unwrap();
+    }
+
+    // A second request for the same session is refused while the first runs.
+    let wish = HandoffRequest {
+        platform: "telegram".into(),
+        session: Some(SESSION.into()),
+        note: None,
+    };
+    assert!(
+        daemon
+            .client
+            .call::<HandoffView>(Call::HandoffRequest(wish))
+            .await
+            .is_err()
+    );
+
+    let cancelled: HandoffView = daemon
+        .client
+        .call(Call::HandoffCancel(HandoffId { id: hung.id }))
+        .await
+        .unwrap();
+    assert_eq!(
+        (cancelled.state.as_str(), cancelled.error.as_deref()),
+        ("failed", Some("cancelled"))
+    );
+    assert_eq!(picture(&home), before);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_never_answers_times_out() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = InProcess::start(&home, &[("HERMESD_AGENT_TIMEOUT", "1s")]).await;
+    daemon
+        .agent
+        .moods
+        .lock()
+        .unwrap()
+        .insert(SESSION.into(), Mood::Hang);
+    let failed = hand_off(&daemon, "telegram", SESSION).await;
+    assert_eq!(failed.state, "failed");
+    assert!(failed.error.unwrap().contains("agent.timeout"));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn sends_that_fail_for_a_while_are_tried_again_and_arrive_once() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = InProcess::start(&home, &[]).await;
+    daemon
+        .platform
+        .sends
+        .lock()
+        .unwrap()
+        .extend([transient("502"), transient("429")]);
+    assert_eq!(
+        hand_off(&daemon, "telegram", SESSION).await.state,
+        "completed"
+    );
+    assert_eq!(daemon.platform.sent.lock().unwrap().len(), 1);
+
+    daemon
+        .platform
+        .sends
+        .lock()
+        .unwrap()
+        .extend((0..5).map(|_| transient("down")));
+    let other = home
+        .store()
+        .create_session("cli", None, None)
+        .await
+        .unwrap();
+    let failed = hand_off(&daemon, "telegram", &other).await;
+    assert!(failed.error.unwrap().contains("5 tries"));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_interrupted_send_is_marked_where_the_platform_cannot_tell() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let platform = Scripted {
+        idempotent: false,
+        ..Scripted::default()
+    };
+    // The daemon died while a reply was on its way: the ledger says `sending`.
+    let daemon = InProcess::start(&home, &[]).await;
+    assert_eq!(
+        hand_off(&daemon, "telegram", SESSION).await.state,
+        "completed"
+    );
+    daemon.stop().await;
+    home.sqlite()
+        .execute_batch(
+            "UPDATE hermesd_deliveries SET state = 'sending';
+             DELETE FROM hermesd_stages WHERE stage IN ('delivered', 'settled');
+             UPDATE hermesd_handoffs SET state = 'running', stage = 'answered', ended_at = NULL, sent_ids = NULL;
+             UPDATE sessions SET handoff_state = 'running';",
+        )
+        .unwrap();
+    let daemon = InProcess::start_with(&home, &[], platform).await;
+    assert_eq!(ended(&daemon, 1).await.state, "completed");
+    let sent = daemon.platform.sent.lock().unwrap().clone();
+    assert_eq!(sent.len(), 1);
+    assert!(sent[0].1.starts_with("(this may be a repeat)"), "{sent:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_platform_that_still_connects_is_waited_for_within_the_pickup_clock() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let platform = Scripted {
+        connected: tokio::sync::Semaphore::new(0),
+        ..Scripted::default()
+    };
+    let settings = [
+        ("HERMESD_HANDOFF_POLL_INTERVAL", "100ms"),
+        ("HERMESD_HANDOFF_PICKUP_TIMEOUT", "1s"),
+    ];
+    let daemon = InProcess::start_with(&home, &settings, platform).await;
+
+    // Nobody connects: it fails with the reason, and others were not held up.
+    let waiting = ask(&daemon, "telegram", SESSION).await;
+    let other = home
+        .store()
+        .create_session("cli", None, None)
+        .await
+        .unwrap();
+    assert_eq!(hand_off(&daemon, "local", &other).await.state, "completed");
+    let failed = ended(&daemon, waiting.id).await;
+    assert_eq!(failed.state, "failed");
+    assert!(failed.error.unwrap().contains("still connecting"));
+
+    // It connects in time: the handoff goes through.
+    let waiting = ask(&daemon, "telegram", SESSION).await;
+    daemon.platform.connected.add_permits(1);
+    assert_eq!(ended(&daemon, waiting.id).await.state, "completed");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn foreign_rows_for_platforms_that_are_off_or_unknown_fail_at_once() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = InProcess::start(&home, &[]).await;
+    for (platform, reason) in [
+        ("discord", "not available"),
+        ("carrier-pigeon", "no platform called"),
+        ("", "no platform called"),
+    ] {
+        home.sqlite()
+            .execute("UPDATE sessions SET handoff_state = 'pending', handoff_platform = ?1 WHERE id = ?2", [platform, SESSION])
+            .unwrap();
+        let error = eventually("the row fails", || async {
+            let (state, _, error) = home.store().handoff_state(SESSION).await.unwrap().unwrap();
+            (state == Some(hermesd::handoff::State::Failed)).then_some(error)
+        })
+        .await;
+        assert!(error.unwrap().contains(reason));
+    }
+    daemon.stop().await;
+}

@@ -1,0 +1,266 @@
+//! Rows that other owners left or changed: dead daemons, the Python gateway, a terminal that withdraws or closes.
+
+use hermesd::handoff::State;
+use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
+
+use crate::support::scripted::{InProcess, Mood};
+use crate::support::{Home, SESSION, eventually, seed_session};
+
+const FAST: [(&str, &str); 3] = [
+    ("HERMESD_HANDOFF_POLL_INTERVAL", "100ms"),
+    ("HERMESD_HANDOFF_LEASE", "1s"),
+    ("HERMESD_HANDOFF_ORPHAN_GRACE", "300ms"),
+];
+
+async fn state(home: &Home) -> (Option<State>, Option<String>) {
+    let (state, _, error) = home.store().handoff_state(SESSION).await.unwrap().unwrap();
+    (state, error)
+}
+
+async fn reaches(home: &Home, wanted: State) -> Option<String> {
+    eventually(wanted.as_str(), || async {
+        let (state, error) = state(home).await;
+        (state == Some(wanted)).then_some(error)
+    })
+    .await
+}
+
+/// A running row whose owner's lease ends at `until`.
+async fn leased_to(home: &Home, owner: &str, until: f64) {
+    let store = home.store();
+    store
+        .request_handoff(SESSION, "local", None, hermesd::handoff::Via::Socket)
+        .await
+        .unwrap();
+    store
+        .claim_handoff(SESSION, owner, until)
+        .await
+        .unwrap()
+        .expect("a claim");
+}
+
+#[tokio::test]
+async fn a_row_of_another_machine_is_taken_over_when_its_lease_ends_and_not_before() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let until = hermesd::clock::now() + 1.0;
+    leased_to(&home, "another-boot:1:1", until).await;
+    let daemon = InProcess::start(&home, &FAST).await;
+    reaches(&home, State::Completed).await;
+    let handoff: HandoffView = daemon
+        .client
+        .call(Call::HandoffShow(HandoffId { id: 1 }))
+        .await
+        .unwrap();
+    let homed = handoff
+        .stages
+        .iter()
+        .find(|s| s.stage == "homed")
+        .unwrap()
+        .at;
+    assert!(homed >= until, "taken over {} s too early", until - homed);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_row_of_a_living_owner_with_a_good_lease_is_left_alone() {
+    let home = Home::new();
+    seed_session(&home).await;
+    leased_to(&home, "another-boot:1:1", hermesd::clock::now() + 3600.0).await;
+    let daemon = InProcess::start(&home, &FAST).await;
+    // Something else goes through meanwhile, so the queue has looked.
+    let other = home
+        .store()
+        .create_session("cli", None, None)
+        .await
+        .unwrap();
+    let wish = HandoffRequest {
+        platform: "local".into(),
+        session: Some(other),
+        note: None,
+    };
+    let asked: HandoffView = daemon
+        .client
+        .call(Call::HandoffRequest(wish))
+        .await
+        .unwrap();
+    let _: HandoffView = daemon
+        .client
+        .call(Call::HandoffWait(HandoffId { id: asked.id }))
+        .await
+        .unwrap();
+    assert_eq!(state(&home).await.0, Some(State::Running));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_running_row_that_the_python_gateway_left_is_taken_over_after_the_grace() {
+    let home = Home::new();
+    seed_session(&home).await;
+    home.sqlite()
+        .execute(
+            "UPDATE sessions SET handoff_state = 'running', handoff_platform = 'local'",
+            [],
+        )
+        .unwrap();
+    let daemon = InProcess::start(&home, &FAST).await;
+    reaches(&home, State::Completed).await;
+    let handoff: HandoffView = daemon
+        .client
+        .call(Call::HandoffShow(HandoffId { id: 1 }))
+        .await
+        .unwrap();
+    assert_eq!(handoff.via, "foreign");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_terminal_that_gives_up_on_a_running_handoff_is_respected_and_all_is_put_back() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = InProcess::start(&home, &FAST).await;
+    daemon
+        .agent
+        .moods
+        .lock()
+        .unwrap()
+        .insert(SESSION.into(), Mood::Hang);
+    home.sqlite()
+        .execute(
+            "UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'local'",
+            [],
+        )
+        .unwrap();
+    eventually("the agent hangs", || async {
+        (!daemon.agent.asked.lock().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    // As Hermes' CLI does after a minute.
+    home.sqlite()
+        .execute("UPDATE sessions SET handoff_state = 'failed', handoff_error = 'timed out waiting for gateway'", [])
+        .unwrap();
+    let handoff = eventually("the journal closes", || async {
+        let handoff: HandoffView = daemon
+            .client
+            .call(Call::HandoffShow(HandoffId { id: 1 }))
+            .await
+            .unwrap();
+        (handoff.state == "failed").then_some(handoff)
+    })
+    .await;
+    assert!(
+        handoff
+            .error
+            .unwrap()
+            .contains("timed out waiting for gateway")
+    );
+    let (state, error) = state(&home).await;
+    assert_eq!(
+        (state, error.as_deref()),
+        (Some(State::Failed), Some("timed out waiting for gateway"))
+    );
+    let bindings: i64 = home
+        .sqlite()
+        .query_row("SELECT count(*) FROM gateway_routing", [], |row| row.get(0))
+        .unwrap();
+    let source: String = home
+        .sqlite()
+        .query_row("SELECT source FROM sessions", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!((bindings, source.as_str()), (0, "cli"));
+
+    // The next request is a new handoff and goes through.
+    daemon.agent.moods.lock().unwrap().clear();
+    home.sqlite()
+        .execute(
+            "UPDATE sessions SET handoff_state = 'pending', handoff_error = NULL",
+            [],
+        )
+        .unwrap();
+    reaches(&home, State::Completed).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn the_terminal_that_leaves_does_not_end_the_session_that_the_chat_owns() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = InProcess::start(&home, &FAST).await;
+    home.sqlite()
+        .execute(
+            "UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'local'",
+            [],
+        )
+        .unwrap();
+    reaches(&home, State::Completed).await;
+    // As Hermes' CLI does on its way out.
+    let ended =
+        "UPDATE sessions SET ended_at = ?1, end_reason = 'cli_close' WHERE ended_at IS NULL";
+    assert_eq!(
+        home.sqlite()
+            .execute(ended, [hermesd::clock::now()])
+            .unwrap(),
+        1
+    );
+    eventually("the row is open again", || async {
+        let reason: Option<String> = home
+            .sqlite()
+            .query_row("SELECT end_reason FROM sessions", [], |row| row.get(0))
+            .unwrap();
+        reason.is_none().then_some(())
+    })
+    .await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    store
+        .request_handoff(SESSION, "local", None, hermesd::handoff::Via::Socket)
+        .await
+        .unwrap();
+    let old = store
+        .claim_handoff(SESSION, "first", 0.0)
+        .await
+        .unwrap()
+        .unwrap();
+    let orphan = store
+        .running_elsewhere("second")
+        .await
+        .unwrap()
+        .pop()
+        .unwrap();
+    let new = store
+        .take_over(&orphan, "second", 0.0)
+        .await
+        .unwrap()
+        .unwrap();
+    assert!(
+        store
+            .take_over(&orphan, "third", 0.0)
+            .await
+            .unwrap()
+            .is_none(),
+        "the orphan is no longer as it was seen"
+    );
+    let channel = hermesd::platform::Home {
+        chat_id: "home".into(),
+        name: None,
+        thread_id: None,
+    };
+    assert!(store.record_home(&old, &channel).await.is_err());
+    assert!(store.fail_handoff(&old, "late").await.is_err());
+    assert!(
+        store.complete_handoff(&new).await.is_err(),
+        "stages cannot be skipped"
+    );
+    store.record_home(&new, &channel).await.unwrap();
+    store.fail_handoff(&new, "over").await.unwrap();
+    assert_eq!(
+        state(&home).await,
+        (Some(State::Failed), Some("over".into()))
+    );
+}

@@ -1,0 +1,207 @@
+//! A platform and an agent that do as a test tells them, inside a daemon that is otherwise the real one. For what the
+//! embedded ones never do: take long to connect, hang, refuse, fail.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use hermesd::agent::{Agent, AgentError, Prompt, Sink};
+use hermesd::client::Client;
+use hermesd::config::{self, Overrides};
+use hermesd::control::{Doorman, listener};
+use hermesd::daemon::Daemon;
+use hermesd::events::Bus;
+use hermesd::platform::local::Local;
+use hermesd::platform::{Capabilities, Home as HomeChannel, Opened, Platform, PlatformError};
+use hermesd::session::{ChatType, Source};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::Home;
+
+/// Stands in for telegram. Everything works until told otherwise.
+pub struct Scripted {
+    /// `connect` waits for a permit here.
+    pub connected: Semaphore,
+    pub threads: Mutex<VecDeque<PlatformError>>,
+    pub sends: Mutex<VecDeque<PlatformError>>,
+    /// Send key and text of what arrived.
+    pub sent: Mutex<Vec<(String, String)>>,
+    pub idempotent: bool,
+}
+
+impl Default for Scripted {
+    fn default() -> Self {
+        Scripted {
+            connected: Semaphore::new(1),
+            threads: Mutex::default(),
+            sends: Mutex::default(),
+            sent: Mutex::default(),
+            idempotent: true,
+        }
+    }
+}
+
+#[async_trait]
+impl Platform for Scripted {
+    fn name(&self) -> &'static str {
+        "telegram"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            threads: true,
+            idempotent_sends: self.idempotent,
+        }
+    }
+
+    async fn connect(&self) -> Result<(), PlatformError> {
+        self.connected.acquire().await.expect("open").forget();
+        Ok(())
+    }
+
+    async fn open_thread(
+        &self,
+        _home: &HomeChannel,
+        title: &str,
+        open_key: &str,
+    ) -> Result<Opened, PlatformError> {
+        match self.threads.lock().unwrap().pop_front() {
+            Some(error) => Err(error),
+            None => Ok(Opened::Thread {
+                id: open_key.replace(':', "-"),
+                title: title.to_owned(),
+            }),
+        }
+    }
+
+    fn source_of(&self, home: &HomeChannel, opened: &Opened) -> Source {
+        let mut source = Source::new("telegram", ChatType::Dm, &home.chat_id);
+        if let Opened::Thread { id, .. } = opened {
+            source.thread_id = Some(id.clone());
+        }
+        source
+    }
+
+    async fn send(
+        &self,
+        _to: &Source,
+        text: &str,
+        send_key: &str,
+    ) -> Result<String, PlatformError> {
+        if let Some(error) = self.sends.lock().unwrap().pop_front() {
+            return Err(error);
+        }
+        let mut sent = self.sent.lock().unwrap();
+        sent.push((send_key.to_owned(), text.to_owned()));
+        Ok(sent.len().to_string())
+    }
+}
+
+/// What the agent does with the next turn of a session, by its id; others are answered at once.
+#[derive(Debug, Clone)]
+pub enum Mood {
+    Hang,
+    Say(&'static str),
+    Fail(&'static str),
+}
+
+#[derive(Default)]
+pub struct ScriptedAgent {
+    pub moods: Mutex<BTreeMap<String, Mood>>,
+    pub asked: Mutex<Vec<String>>,
+}
+
+#[async_trait]
+impl Agent for ScriptedAgent {
+    fn name(&self) -> &'static str {
+        "scripted"
+    }
+
+    async fn turn(
+        &self,
+        prompt: Prompt<'_>,
+        _sink: &Sink<'_>,
+        _cancel: &CancellationToken,
+    ) -> Result<String, AgentError> {
+        let id = prompt.session.id.clone();
+        self.asked.lock().unwrap().push(id.clone());
+        let mood = self.moods.lock().unwrap().get(&id).cloned();
+        match mood {
+            Some(Mood::Hang) => std::future::pending().await,
+            Some(Mood::Fail(reason)) => Err(AgentError::Failed(reason.into())),
+            Some(Mood::Say(text)) => Ok(text.into()),
+            None => Ok(format!(
+                "I have {} messages.",
+                prompt.transcript.messages.len()
+            )),
+        }
+    }
+}
+
+/// A daemon in this process, with telegram and the agent scripted.
+pub struct InProcess {
+    pub client: Client,
+    pub platform: Arc<Scripted>,
+    pub agent: Arc<ScriptedAgent>,
+    stop: CancellationToken,
+    serving: tokio::task::JoinHandle<()>,
+}
+
+impl InProcess {
+    pub async fn start(home: &Home, settings: &[(&str, &str)]) -> InProcess {
+        Self::start_with(home, settings, Scripted::default()).await
+    }
+
+    pub async fn start_with(
+        home: &Home,
+        settings: &[(&str, &str)],
+        platform: Scripted,
+    ) -> InProcess {
+        let (platform, agent) = (Arc::new(platform), Arc::new(ScriptedAgent::default()));
+        let mut environment: BTreeMap<String, String> = [
+            ("HOME", "/nonexistent"),
+            ("TELEGRAM_BOT_TOKEN", "1:x"),
+            ("TELEGRAM_HOME_CHANNEL", "77"),
+        ]
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+        environment.extend(
+            settings
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+        );
+        let overrides = Overrides {
+            home: Some(home.path().to_owned()),
+            ..Overrides::default()
+        };
+        let config = config::load_with(&overrides, &environment).expect("a configuration");
+        let (store, bus) = (home.store(), Bus::default());
+        let adapters: Vec<Arc<dyn Platform>> = vec![
+            Arc::new(Local::new(store.clone(), bus.clone())),
+            platform.clone(),
+        ];
+        let socket = config.control.socket.clone();
+        let listener = listener::bind(&socket, None).expect("a socket");
+        let daemon = Daemon::with(config, store, bus, adapters, agent.clone());
+        let stop = CancellationToken::new();
+        let doorman = Doorman::new(None).expect("a doorman");
+        let serving = tokio::spawn(daemon.serve(listener, doorman, stop.clone()));
+        let client = Client::connect(&socket).await.expect("a connection");
+        InProcess {
+            client,
+            platform,
+            agent,
+            stop,
+            serving,
+        }
+    }
+
+    pub async fn stop(self) {
+        self.stop.cancel();
+        drop(self.client);
+        self.serving.await.expect("a clean end");
+    }
+}
