@@ -8,4 +8,8 @@ mod faults;
 mod handoff_e2e;
 mod ownership;
 mod recovery;
+mod routing_mirror;
+mod store_faults;
+mod store_model;
+mod store_open;
 mod wake;

@@ -1,0 +1,160 @@
+//! A locked database and a full disk: work waits or says clearly why not, and nothing is lost.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::time::Duration;
+
+use hermesd::client::{Client, ClientError};
+use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
+
+use crate::support::{Home, SESSION, TITLE, eventually, seed_session};
+
+fn wish() -> Call {
+    Call::HandoffRequest(HandoffRequest {
+        platform: "local".into(),
+        session: Some(TITLE.into()),
+        note: None,
+    })
+}
+
+#[tokio::test]
+async fn a_database_that_another_program_locks_is_waited_for() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = home.start();
+    let client = daemon.client().await;
+    let other = home.sqlite();
+    other
+        .execute_batch("BEGIN IMMEDIATE; UPDATE sessions SET cwd = '/x'")
+        .unwrap();
+    let request = client.call::<HandoffView>(wish());
+    tokio::pin!(request);
+    // Readers are not held up, and the request is not answered before its effect is committed.
+    let listed = client.call::<serde_json::Value>(Call::SessionList(Default::default()));
+    tokio::select! {
+        biased;
+        _ = &mut request => panic!("answered while the database was locked"),
+        listed = listed => assert_eq!(listed.unwrap().as_array().unwrap().len(), 1),
+    }
+    other.execute_batch("COMMIT").unwrap();
+    let handoff = request.await.unwrap();
+    let ended: HandoffView = client
+        .call(Call::HandoffWait(HandoffId { id: handoff.id }))
+        .await
+        .unwrap();
+    assert_eq!(ended.state, "completed");
+}
+
+/// A daemon whose home is a file system of 1 MiB, in a mount namespace of its own. The test sees it through `/proc`.
+struct SmallDisk {
+    child: std::process::Child,
+    seen: PathBuf,
+}
+
+impl SmallDisk {
+    fn start(home: &Home) -> Option<SmallDisk> {
+        let script = format!(
+            "mount -t tmpfs -o size=1m,mode=700 small {0} && cp {0}.db {0}/state.db && exec {1}",
+            home.path().display(),
+            env!("CARGO_BIN_EXE_hermesd")
+        );
+        let mut command = home.command("unshare");
+        command
+            .args(["-m", "sh", "-c", &script])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command.spawn().ok()?;
+        let seen = PathBuf::from(format!(
+            "/proc/{}/root{}",
+            child.id(),
+            home.path().display()
+        ));
+        Some(SmallDisk { child, seen })
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_is_named_and_nothing_is_lost() {
+    // Only root may mount.
+    if !nix::unistd::Uid::effective().is_root() {
+        return;
+    }
+    let home = Home::new();
+    seed_session(&home).await;
+    home.sqlite()
+        .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+        .unwrap();
+    let copy = PathBuf::from(format!("{}.db", home.path().display()));
+    std::fs::copy(home.path().join("state.db"), &copy).unwrap();
+    let disk = SmallDisk::start(&home).expect("unshare");
+    let client = eventually("hermesd answers", || async {
+        Client::connect(&disk.seen.join("control.sock")).await.ok()
+    })
+    .await;
+
+    let ballast = disk.seen.join("ballast");
+    let mut filler = std::fs::File::create(&ballast).unwrap();
+    while std::io::Write::write_all(&mut filler, &[7; 4096]).is_ok() {}
+    while std::io::Write::write_all(&mut filler, &[7; 1]).is_ok() {}
+    // Small writes may still fit into pages that the log has already; soon none do.
+    let refused = eventually("the disk is full", || async {
+        match client.call::<HandoffView>(wish()).await {
+            Err(ClientError::Refused(error)) => Some(error),
+            Ok(handoff) => {
+                let _ = tokio::time::timeout(
+                    Duration::from_millis(300),
+                    client.call::<HandoffView>(Call::HandoffWait(HandoffId { id: handoff.id })),
+                )
+                .await;
+                None
+            }
+            Err(other) => panic!("{other}"),
+        }
+    })
+    .await;
+    assert!(
+        refused.message.contains("disk is full") || refused.message.contains("already"),
+        "{}",
+        refused.message
+    );
+
+    std::fs::remove_file(&ballast).unwrap();
+    drop(filler);
+    // Whatever was under way goes on, and new requests go through.
+    let ended = eventually("handoffs complete again", || async {
+        let in_flight: Vec<HandoffView> = client
+            .call(Call::HandoffList(Default::default()))
+            .await
+            .ok()?;
+        match in_flight
+            .iter()
+            .find(|h| h.state == "pending" || h.state == "running")
+        {
+            Some(handoff) => client
+                .call::<HandoffView>(Call::HandoffWait(HandoffId { id: handoff.id }))
+                .await
+                .ok(),
+            None => {
+                let handoff = client.call::<HandoffView>(wish()).await.ok()?;
+                client
+                    .call::<HandoffView>(Call::HandoffWait(HandoffId { id: handoff.id }))
+                    .await
+                    .ok()
+            }
+        }
+    })
+    .await;
+    assert_eq!(
+        (ended.state.as_str(), ended.session.as_str()),
+        ("completed", SESSION)
+    );
+    let _ = std::fs::remove_file(copy);
+}
