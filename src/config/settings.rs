@@ -300,3 +300,77 @@ fn add_platform(list: &mut Vec<Setting>, platform: &str) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `contrib/hermesd.toml`, as it has to be: every setting with its help, what it takes and its default.
+    fn example() -> String {
+        let mut text = String::from(
+            "# Every setting of hermesd with its default. None has to be set; uncomment what you want to change.\n\
+             # The environment beats this file, and this file beats Hermes' own .env and config.yaml.\n",
+        );
+        let mut section = "";
+        for setting in SETTINGS.iter() {
+            let (table, name) = setting.key.rsplit_once('.').expect("a section");
+            if table != section {
+                text.push_str(&format!("\n[{table}]\n"));
+                section = table;
+            }
+            let default = match (&setting.default, setting.kind) {
+                (None, Kind::Flag) => "true".to_owned(),
+                (None, _) => "\"\"".to_owned(),
+                (Some(value), Kind::Flag | Kind::Integer { .. }) => value.clone(),
+                (Some(value), _) => format!("{value:?}"),
+            };
+            let unset = if setting.default.is_none() {
+                " Unset by default."
+            } else {
+                ""
+            };
+            let env: Vec<String> = std::iter::once(setting.own_env())
+                .chain(setting.env.clone())
+                .collect();
+            text.push_str(&format!(
+                "# {} Takes {}.{unset}\n",
+                setting.help,
+                setting.kind.describe()
+            ));
+            text.push_str(&format!(
+                "# Environment: {}\n# {name} = {default}\n",
+                env.join(", ")
+            ));
+        }
+        text
+    }
+
+    #[test]
+    fn the_example_lists_every_setting() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/contrib/hermesd.toml");
+        if std::env::var_os("UPDATE_EXAMPLE").is_some() {
+            std::fs::write(path, example()).expect("a writable example");
+        }
+        let found = std::fs::read_to_string(path).expect("an example");
+        assert!(
+            found == example(),
+            "contrib/hermesd.toml is out of date: run UPDATE_EXAMPLE=1 cargo test the_example"
+        );
+    }
+
+    #[test]
+    fn a_misspelt_key_finds_its_neighbour_and_nonsense_finds_none() {
+        assert_eq!(nearest("handoff.paralel"), Some("handoff.parallel"));
+        assert_eq!(nearest("zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz"), None);
+    }
+
+    #[test]
+    fn every_default_fits_its_kind() {
+        for setting in SETTINGS.iter() {
+            if let Some(default) = &setting.default {
+                let raw = crate::config::value::Raw::Text(default.clone());
+                assert!(setting.kind.parse(&raw, true).is_some(), "{}", setting.key);
+            }
+        }
+    }
+}
