@@ -406,8 +406,8 @@ async fn foreign_rows_for_platforms_that_are_off_or_unknown_fail_at_once() {
             .execute("UPDATE sessions SET handoff_state = 'pending', handoff_platform = ?1 WHERE id = ?2", [platform, SESSION])
             .unwrap();
         let error = eventually("the row fails", || async {
-            let (state, _, error) = home.store().handoff_state(SESSION).await.unwrap().unwrap();
-            (state == Some(hermesd::handoff::State::Failed)).then_some(error)
+            let row = home.store().handoff_state(SESSION).await.unwrap().unwrap();
+            (row.state == Some(hermesd::handoff::State::Failed)).then_some(row.error)
         })
         .await;
         assert!(error.unwrap().contains(reason));

@@ -1,6 +1,6 @@
 //! Rows that other owners left or changed: dead daemons, the Python gateway, a terminal that withdraws or closes.
 
-use hermesd::handoff::State;
+use hermesd::handoff::{State, Via};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 
 use crate::support::scripted::{InProcess, Mood};
@@ -13,8 +13,8 @@ const FAST: [(&str, &str); 3] = [
 ];
 
 async fn state(home: &Home) -> (Option<State>, Option<String>) {
-    let (state, _, error) = home.store().handoff_state(SESSION).await.unwrap().unwrap();
-    (state, error)
+    let row = home.store().handoff_state(SESSION).await.unwrap().unwrap();
+    (row.state, row.error)
 }
 
 async fn reaches(home: &Home, wanted: State) -> Option<String> {
@@ -29,7 +29,7 @@ async fn reaches(home: &Home, wanted: State) -> Option<String> {
 async fn leased_to(home: &Home, owner: &str, until: f64) {
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, hermesd::handoff::Via::Socket)
+        .request_handoff(SESSION, "local", None, Via::Socket)
         .await
         .unwrap();
     store
@@ -219,7 +219,7 @@ async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
     seed_session(&home).await;
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, hermesd::handoff::Via::Socket)
+        .request_handoff(SESSION, "local", None, Via::Socket)
         .await
         .unwrap();
     let old = store
@@ -262,5 +262,123 @@ async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
     assert_eq!(
         state(&home).await,
         (Some(State::Failed), Some("over".into()))
+    );
+}
+
+#[tokio::test]
+async fn a_request_of_ours_that_another_gateway_took_and_dropped_is_taken_back() {
+    let home = Home::new();
+    seed_session(&home).await;
+    home.store()
+        .request_handoff(SESSION, "local", Some("a note"), Via::Direct)
+        .await
+        .unwrap();
+    home.sqlite()
+        .execute("UPDATE sessions SET handoff_state = 'running'", [])
+        .unwrap();
+    let daemon = InProcess::start(&home, &FAST).await;
+    reaches(&home, State::Completed).await;
+    let handoffs: Vec<HandoffView> = daemon
+        .client
+        .call(Call::HandoffList(Default::default()))
+        .await
+        .unwrap();
+    assert_eq!(handoffs.len(), 1, "the request's own journal row is used");
+    assert_eq!(
+        (handoffs[0].via.as_str(), handoffs[0].note.as_deref()),
+        ("direct", Some("a note"))
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_new_request_over_a_withdrawn_one_puts_back_what_that_had_bound() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    store
+        .request_handoff(SESSION, "local", None, Via::Socket)
+        .await
+        .unwrap();
+    let claim = store
+        .claim_handoff(SESSION, "gone", 0.0)
+        .await
+        .unwrap()
+        .unwrap();
+    let channel = hermesd::platform::Home {
+        chat_id: "home".into(),
+        name: None,
+        thread_id: None,
+    };
+    store.record_home(&claim, &channel).await.unwrap();
+    store
+        .record_thread(
+            &claim,
+            &hermesd::platform::Opened::Chat {
+                reason: "none".into(),
+            },
+        )
+        .await
+        .unwrap();
+    store
+        .record_binding(
+            &claim,
+            "a:key",
+            &hermesd::platform::local::source("home", None),
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        store.bound_session("a:key").await.unwrap().as_deref(),
+        Some(SESSION)
+    );
+    // The terminal gives up and asks again before any daemon looks.
+    home.sqlite()
+        .execute(
+            "UPDATE sessions SET handoff_state = 'failed', handoff_error = 'timed out'",
+            [],
+        )
+        .unwrap();
+    store
+        .request_handoff(SESSION, "telegram", None, Via::Socket)
+        .await
+        .unwrap();
+    assert_eq!(store.bound_session("a:key").await.unwrap(), None);
+    assert_eq!(store.session(SESSION).await.unwrap().unwrap().source, "cli");
+    assert!(
+        store.record_sent(&claim, &[]).await.is_err(),
+        "the old claim is worth nothing"
+    );
+}
+
+#[tokio::test]
+async fn a_cancellation_counts_until_the_reply_is_in_the_chat() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    store
+        .request_handoff(SESSION, "local", None, Via::Socket)
+        .await
+        .unwrap();
+    let claim = store
+        .claim_handoff(SESSION, "owner", 0.0)
+        .await
+        .unwrap()
+        .unwrap();
+    // Asked for after the claim was read: the next stage finds out.
+    assert!(store.cancel_handoff(claim.handoff.id).await.unwrap());
+    let channel = hermesd::platform::Home {
+        chat_id: "home".into(),
+        name: None,
+        thread_id: None,
+    };
+    assert!(matches!(
+        store.record_home(&claim, &channel).await,
+        Err(hermesd::store::StoreError::Cancelled)
+    ));
+    store.fail_handoff(&claim, "cancelled").await.unwrap();
+    assert!(
+        !store.cancel_handoff(claim.handoff.id).await.unwrap(),
+        "it has ended"
     );
 }

@@ -88,12 +88,11 @@ async fn perform(
             Err(e) => Err(e),
         },
         Op::State(s) => {
-            let (state, platform, error) =
-                store.handoff_state(SESSIONS[*s]).await?.expect("a session");
+            let row = store.handoff_state(SESSIONS[*s]).await?.expect("a session");
             Ok(Outcome::State(
-                state.map(|s| s.as_str().to_owned()),
-                platform,
-                error,
+                row.state.map(|s| s.as_str().to_owned()),
+                row.platform,
+                row.error,
             ))
         }
         Op::ListPending => Ok(Outcome::Pending(store.pending_handoffs(100, &[]).await?)),

@@ -40,7 +40,7 @@ pub(super) async fn run(
         })?;
     let delivery = NewDelivery {
         send_key: format!("handoff:{}:0", claim.handoff.id),
-        source: context.destination(claim)?,
+        source: context.destination(&claim.handoff)?,
         session_id: session.id,
         handoff_id: Some(claim.handoff.id),
         text: reply.clone(),

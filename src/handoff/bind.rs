@@ -6,7 +6,7 @@ use crate::session::session_key;
 use crate::store::Claim;
 
 pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
-    let source = context.destination(claim)?;
+    let source = context.destination(&claim.handoff)?;
     let key = session_key(&source, &context.keys);
     context.before(Stage::Bound).await;
     context.store.record_binding(claim, &key, &source).await?;

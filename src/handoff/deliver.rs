@@ -12,7 +12,7 @@ pub(super) async fn run(
     claim: &mut Claim,
     cancel: &CancellationToken,
 ) -> Result<(), StageError> {
-    let platform = context.adapter(claim)?;
+    let platform = context.adapter(&claim.handoff)?;
     let mut sent = Vec::new();
     for delivery in context.store.deliveries_of(claim.handoff.id).await? {
         let id = deliver(&context.store, platform.as_ref(), &delivery, cancel)

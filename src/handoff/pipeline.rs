@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::pause::{self, Side};
-use super::{Stage, State, answer, bind, deliver, home, settle, thread};
+use super::{Handoff, Stage, State, answer, bind, deliver, home, settle, thread};
 use crate::events::{Bus, Event};
 use crate::platform::{Availability, Platform, Platforms};
 use crate::session::{KeyRules, Session, Source};
@@ -52,6 +52,7 @@ impl From<StoreError> for StageError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Conflict(reason) => StageError::Lost(reason),
+            StoreError::Cancelled => StageError::Cancelled,
             e if e.is_transient() => StageError::Later(e),
             e => StageError::Failed(e.to_string()),
         }
@@ -60,8 +61,8 @@ impl From<StoreError> for StageError {
 
 impl Context {
     /// A claimed handoff names a platform that was up a moment ago; it may have gone since.
-    pub(super) fn adapter(&self, claim: &Claim) -> Result<Arc<dyn Platform>, StageError> {
-        let name = &claim.handoff.platform;
+    pub(super) fn adapter(&self, handoff: &Handoff) -> Result<Arc<dyn Platform>, StageError> {
+        let name = &handoff.platform;
         self.platforms.adapter(name).ok_or_else(|| {
             StageError::Failed(unavailable(name, &self.platforms.availability(name)))
         })
@@ -76,14 +77,13 @@ impl Context {
     }
 
     /// Where in the chat the reply goes.
-    pub(super) fn destination(&self, claim: &Claim) -> Result<Source, StageError> {
-        let (home, opened) = claim
-            .handoff
+    pub(super) fn destination(&self, handoff: &Handoff) -> Result<Source, StageError> {
+        let (home, opened) = handoff
             .home
             .as_ref()
-            .zip(claim.handoff.thread.as_ref())
+            .zip(handoff.thread.as_ref())
             .ok_or_else(StageError::damaged)?;
-        Ok(self.adapter(claim)?.source_of(home, opened))
+        Ok(self.adapter(handoff)?.source_of(home, opened))
     }
 
     pub(super) async fn before(&self, stage: Stage) {
@@ -244,7 +244,7 @@ async fn fail(context: &Context, claim: &Claim, reason: &str) {
     }
     tracing::warn!(reason, "handoff failed");
     tell_end(context, claim, State::Failed, Some(reason.to_owned()));
-    note_failure(context, claim, reason).await;
+    note_failure(context, &claim.handoff, reason).await;
 }
 
 fn tell_end(context: &Context, claim: &Claim, state: State, error: Option<String>) {
@@ -259,14 +259,14 @@ fn tell_end(context: &Context, claim: &Claim, state: State, error: Option<String
 }
 
 /// Whoever looks into the thread that was opened should not wait there for an agent that will not come.
-async fn note_failure(context: &Context, claim: &Claim, reason: &str) {
-    let (Ok(to), Ok(platform)) = (context.destination(claim), context.adapter(claim)) else {
+pub(super) async fn note_failure(context: &Context, handoff: &Handoff, reason: &str) {
+    let (Ok(to), Ok(platform)) = (context.destination(handoff), context.adapter(handoff)) else {
         return;
     };
     let text = format!(
         "The handoff to this thread failed ({reason}). The conversation stays where it was."
     );
-    let key = format!("handoff:{}:failed", claim.handoff.id);
+    let key = format!("handoff:{}:failed", handoff.id);
     if !matches!(
         tokio::time::timeout(NOTE_PATIENCE, platform.send(&to, &text, &key)).await,
         Ok(Ok(_))

@@ -79,6 +79,13 @@ impl Work {
     }
 }
 
+/// A row that waits for somebody else.
+struct FirstSeen {
+    at: Instant,
+    /// The clock's pass that last met it.
+    pass: u64,
+}
+
 pub struct Queue {
     context: Arc<Context>,
     config: HandoffConfig,
@@ -95,7 +102,9 @@ pub struct Queue {
     /// The last scan may have left rows behind.
     more: bool,
     /// When a running row that nobody owns, or a pending one of a platform that is not up, was first seen.
-    first_seen: HashMap<String, Instant>,
+    first_seen: HashMap<String, FirstSeen>,
+    /// Counts the passes of the clock, to forget what is no longer there.
+    passes: u64,
     renewed: Instant,
 }
 
@@ -127,6 +136,7 @@ impl Queue {
             at_work: 0,
             more: false,
             first_seen: HashMap::new(),
+            passes: 0,
             renewed: Instant::now(),
         }
     }
@@ -184,9 +194,24 @@ impl Queue {
                     self.yield_to_others().await?;
                     self.scan_pending().await?;
                 }
-                self.check_waiting().await
+                self.check_waiting().await?;
+                // Whatever this pass did not meet waits no more.
+                self.first_seen.retain(|_, seen| seen.pass == self.passes);
+                self.passes += 1;
+                Ok(())
             }
         }
+    }
+
+    /// When the row of this session was first met waiting.
+    fn waiting_since(&mut self, session_id: &str) -> Instant {
+        let new = FirstSeen {
+            at: Instant::now(),
+            pass: self.passes,
+        };
+        let seen = self.first_seen.entry(session_id.to_owned()).or_insert(new);
+        seen.pass = self.passes;
+        seen.at
     }
 
     /// What other programs did to rows of ours: a withdrawn handoff stops, a session that a chat owns stays open.
@@ -200,10 +225,16 @@ impl Queue {
             );
             self.tell_failed(
                 handoff.id,
-                handoff.session_id,
-                handoff.platform,
-                handoff.error,
+                handoff.session_id.clone(),
+                handoff.platform.clone(),
+                handoff.error.clone(),
             );
+            let context = self.context.clone();
+            // On its own: the queue does not wait for a chat.
+            tokio::spawn(async move {
+                let reason = handoff.error.clone().unwrap_or_default();
+                pipeline::note_failure(&context, &handoff, &reason).await;
+            });
         }
         for session in self
             .context
@@ -320,10 +351,7 @@ impl Queue {
             .into_iter()
             .filter(|(_, platform)| connecting.contains(platform))
         {
-            let since = *self
-                .first_seen
-                .entry(session_id.clone())
-                .or_insert_with(Instant::now);
+            let since = self.waiting_since(&session_id);
             if since.elapsed() >= self.config.pickup_timeout {
                 let reason =
                     unavailable(&platform, &self.context.platforms.availability(&platform));
@@ -355,10 +383,7 @@ impl Queue {
         match (&orphan.journal, &orphan.owner) {
             // Another program's: no lease tells when it died, so it gets time from when it was first seen here.
             (None, _) => {
-                let since = *self
-                    .first_seen
-                    .entry(orphan.session_id.clone())
-                    .or_insert_with(Instant::now);
+                let since = self.waiting_since(&orphan.session_id);
                 since.elapsed() >= self.config.orphan_grace
             }
             (Some(_), None) => true,

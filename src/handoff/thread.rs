@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
     let (platform, home) = (
-        context.adapter(claim)?,
+        context.adapter(&claim.handoff)?,
         claim.handoff.home.clone().ok_or_else(StageError::damaged)?,
     );
     let session = context.session(claim).await?;

@@ -41,6 +41,8 @@ pub enum StoreError {
     /// A compare-and-set found another state than the caller held.
     #[error("{0}")]
     Conflict(String),
+    #[error("cancelled")]
+    Cancelled,
     #[error("database: {0}")]
     Sqlite(#[from] rusqlite::Error),
     #[error("the database is closed")]

@@ -120,7 +120,7 @@ impl Store {
                 return Err(StoreError::Conflict(format!("message {id} is answered already")));
             }
             messages::append(c, &session_id, &NewMessage::reply(&reply))?;
-            c.prepare_cached("UPDATE sessions SET api_call_count = COALESCE(api_call_count, 0) + 1 WHERE id = ?1")?.execute([&session_id])?;
+            messages::count_model_call(c, &session_id)?;
             sends.iter().try_for_each(|send| deliveries::insert(c, send))
         })
         .await

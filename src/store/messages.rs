@@ -102,6 +102,15 @@ pub(super) fn append(
     Ok(row)
 }
 
+/// Hermes takes a session that never called a model for an abandoned one.
+pub(super) fn count_model_call(c: &Connection, session_id: &str) -> Result<(), StoreError> {
+    c.prepare_cached(
+        "UPDATE sessions SET api_call_count = COALESCE(api_call_count, 0) + 1 WHERE id = ?1",
+    )?
+    .execute([session_id])?;
+    Ok(())
+}
+
 /// Takes rows out of the live transcript without erasing them, as a rewind does.
 pub(super) fn retract(c: &Connection, session_id: &str, rows: &[i64]) -> Result<(), StoreError> {
     for row in rows {

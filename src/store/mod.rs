@@ -7,6 +7,8 @@ mod deliveries;
 mod error;
 mod handoffs;
 mod inbound;
+mod journal;
+mod leases;
 mod local;
 mod messages;
 mod open;
@@ -23,8 +25,9 @@ use rusqlite::Connection;
 
 pub use deliveries::{Delivery, DeliveryState, NewDelivery};
 pub use error::StoreError;
-pub use handoffs::{Answer, Claim, Orphan, cut_error};
+pub use handoffs::{Answer, Claim, RowState, cut_error};
 pub use inbound::{Inbound, InboundState};
+pub use leases::Orphan;
 pub use local::{LocalMessage, LocalThread};
 pub use messages::NewMessage;
 pub use open::OpenMode;
@@ -43,6 +46,7 @@ struct Inner {
     scope: String,
     writer: writer::Writer,
     readers: readers::Readers,
+    mirror: routing::Mirror,
 }
 
 impl Store {
@@ -65,6 +69,7 @@ impl Store {
                 writer: writer::Writer::start(connection),
                 scope: sessions_dir.to_string_lossy().into_owned(),
                 path,
+                mirror: routing::Mirror::default(),
             }),
         })
     }

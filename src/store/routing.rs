@@ -26,6 +26,24 @@ pub(super) struct Displaced {
     ended: (Option<f64>, Option<String>),
 }
 
+/// The keys that `sessions.json` has still to learn of, and the right to write it.
+#[derive(Default)]
+pub(super) struct Mirror {
+    changed: Mutex<BTreeSet<String>>,
+    writing: tokio::sync::Mutex<()>,
+}
+
+impl Mirror {
+    fn locked<T>(&self, work: impl FnOnce(&mut BTreeSet<String>) -> T) -> T {
+        work(
+            &mut self
+                .changed
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner()),
+        )
+    }
+}
+
 const CHAT_COLUMNS: [&str; 8] = [
     "source",
     "user_id",
@@ -60,16 +78,14 @@ impl Store {
         key: &str,
         source: &Source,
     ) -> Result<String, StoreError> {
-        let (scope, bound, source) = (self.scope(), key.to_owned(), source.clone());
-        let id = self
-            .write(move |c| {
-                let id = super::sessions::create(c, &source.platform, None, None)?;
-                bind(c, &scope, &bound, &id, &source, None)?;
-                Ok(id)
-            })
-            .await?;
-        self.mirror(key).await;
-        Ok(id)
+        let (bound, source) = (key.to_owned(), source.clone());
+        self.change(move |c, changed| {
+            let id = super::sessions::create(c, &source.platform, None, None)?;
+            bind(c, changed.scope, &bound, &id, &source, None)?;
+            changed.keys.push(bound.clone());
+            Ok(id)
+        })
+        .await
     }
 
     /// The entry of the older file, for keys that the table lacks.
@@ -91,27 +107,11 @@ impl Store {
         if !path.exists() {
             return;
         }
-        static CHANGED: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
-        static WRITING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-        if let Ok(mut changed) = CHANGED.lock() {
-            changed.insert((path.clone(), key.to_owned()));
-        }
+        let mirror = &self.inner.mirror;
+        mirror.locked(|changed| changed.insert(key.to_owned()));
         // Many bindings at once share one rewrite: whoever gets here first does it for all that wait.
-        let _writing = WRITING.lock().await;
-        let keys: Vec<String> = match CHANGED.lock() {
-            Ok(mut changed) => {
-                let mine: Vec<_> = changed
-                    .iter()
-                    .filter(|(p, _)| *p == path)
-                    .cloned()
-                    .collect();
-                mine.into_iter()
-                    .filter(|pair| changed.remove(pair))
-                    .map(|(_, key)| key)
-                    .collect()
-            }
-            Err(_) => Vec::new(),
-        };
+        let _writing = mirror.writing.lock().await;
+        let keys = mirror.locked(std::mem::take);
         if keys.is_empty() {
             return;
         }

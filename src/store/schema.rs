@@ -178,6 +178,8 @@ CREATE TABLE IF NOT EXISTS hermesd_handoffs (
 );
 CREATE UNIQUE INDEX IF NOT EXISTS hermesd_handoffs_in_flight
     ON hermesd_handoffs(session_id) WHERE state IN ('pending', 'running');
+CREATE INDEX IF NOT EXISTS hermesd_handoffs_session ON hermesd_handoffs(session_id);
+CREATE INDEX IF NOT EXISTS hermesd_handoffs_completed ON hermesd_handoffs(ended_at) WHERE state = 'completed';
 CREATE INDEX IF NOT EXISTS hermesd_handoffs_running ON hermesd_handoffs(id) WHERE state = 'running';
 CREATE TABLE IF NOT EXISTS hermesd_stages (
     handoff_id INTEGER NOT NULL,

@@ -45,9 +45,10 @@ impl Store {
     /// Live terminal sessions, the newest first: what "this session" can mean when nobody says which.
     pub async fn live_terminal_sessions(&self) -> Result<Vec<Session>, StoreError> {
         self.read(|c| {
+            // The plus keeps SQLite from sorting every terminal session there ever was by way of the index on source.
             let sources = TERMINAL_SOURCES.map(|s| format!("'{s}'")).join(", ");
             let sql = format!(
-                "SELECT {COLUMNS} FROM sessions WHERE source IN ({sources}) AND ended_at IS NULL AND archived = 0 \
+                "SELECT {COLUMNS} FROM sessions WHERE +source IN ({sources}) AND ended_at IS NULL AND archived = 0 \
                  ORDER BY started_at DESC LIMIT {CANDIDATES}"
             );
             collect(c, &sql, [])

@@ -1,0 +1,251 @@
+//! The journal of handoffs: what each one did, so that it can be resumed, and so that it can be undone.
+//!
+//! Functions on an open transaction; the operations that the house knows are in `handoffs` and `leases`.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::routing::{self, Displaced};
+use super::{Claim, StoreError, deliveries, messages};
+use crate::clock;
+use crate::handoff::{Handoff, Stage, State, Via};
+
+/// The bindings that a transaction changes: they have to reach the mirror after the commit.
+pub(super) struct Changed<'a> {
+    pub(super) scope: &'a str,
+    pub(super) keys: Vec<String>,
+}
+
+/// Journal rows in flight whose session's row says otherwise, with what it says.
+pub(super) fn overtaken(c: &Connection) -> Result<Vec<(i64, String)>, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT h.id, COALESCE(s.handoff_error, '') FROM hermesd_handoffs h LEFT JOIN sessions s ON s.id = h.session_id
+         WHERE h.state IN ('pending', 'running') AND COALESCE(s.handoff_state, '') NOT IN ('pending', 'running')",
+    )?;
+    let rows = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .collect::<Result<_, _>>()?;
+    Ok(rows)
+}
+
+/// The journal row of the handoff that a session has in flight.
+pub(super) struct InFlight {
+    pub(super) id: i64,
+    pub(super) platform: String,
+    /// Somebody has claimed it.
+    pub(super) running: bool,
+}
+
+pub(super) fn in_flight(c: &Connection, session_id: &str) -> Result<Option<InFlight>, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT id, platform, state = 'running' FROM hermesd_handoffs
+         WHERE session_id = ?1 AND state IN ('pending', 'running')",
+    )?;
+    let row = statement.query_row([session_id], |row| {
+        Ok(InFlight {
+            id: row.get(0)?,
+            platform: row.get(1)?,
+            running: row.get(2)?,
+        })
+    });
+    Ok(row.optional()?)
+}
+
+/// The pending journal row of this session and platform, or a new one. One that another program has overtaken is closed.
+pub(super) fn adopt(
+    c: &Connection,
+    changed: &mut Changed<'_>,
+    session_id: &str,
+    platform: &str,
+) -> Result<i64, StoreError> {
+    match in_flight(c, session_id)? {
+        Some(row) if !row.running && row.platform == platform => Ok(row.id),
+        _ => open(c, changed, session_id, platform, None, Via::Foreign),
+    }
+}
+
+pub(super) fn open(
+    c: &Connection,
+    changed: &mut Changed<'_>,
+    session_id: &str,
+    platform: &str,
+    note: Option<&str>,
+    via: Via,
+) -> Result<i64, StoreError> {
+    if let Some(row) = in_flight(c, session_id)? {
+        close(c, changed, row.id, "overtaken by a newer request")?;
+    }
+    let mut insert = c.prepare_cached(
+        "INSERT INTO hermesd_handoffs (session_id, platform, note, via, state, requested_at)
+         VALUES (?1, ?2, ?3, ?4, 'pending', ?5)",
+    )?;
+    Ok(insert.insert(params![
+        session_id,
+        platform,
+        note,
+        via.as_str(),
+        clock::now()
+    ])?)
+}
+
+/// Ends it as failed and puts back whatever it had changed. Returns its session.
+pub(super) fn close(
+    c: &Connection,
+    changed: &mut Changed<'_>,
+    id: i64,
+    reason: &str,
+) -> Result<String, StoreError> {
+    roll_back(c, changed, id)?;
+    Ok(c.query_row(
+        "UPDATE hermesd_handoffs SET state = 'failed', error = ?2, ended_at = ?3, owner = NULL, lease_until = NULL
+         WHERE id = ?1 RETURNING session_id",
+        params![id, reason, clock::now()],
+        |row| row.get(0),
+    )?)
+}
+
+/// Makes the row ours: the first time its stage becomes `claimed`, later it stays where it was.
+pub(super) fn start(
+    c: &Connection,
+    id: i64,
+    owner: &str,
+    lease_until: f64,
+) -> Result<Claim, StoreError> {
+    let fence = c
+        .prepare_cached(
+            "UPDATE hermesd_handoffs SET state = 'running', stage = COALESCE(stage, 'claimed'), owner = ?2, lease_until = ?3,
+                    fence = fence + 1 WHERE id = ?1 RETURNING fence",
+        )?
+        .query_row(params![id, owner, lease_until], |row| row.get(0))?;
+    c.prepare_cached(
+        "INSERT OR IGNORE INTO hermesd_stages (handoff_id, stage, at) VALUES (?1, 'claimed', ?2)",
+    )?
+    .execute(params![id, clock::now()])?;
+    let handoff = by_id(c, id)?.ok_or(StoreError::Closed)?;
+    Ok(Claim { handoff, fence })
+}
+
+/// Where a held claim stands.
+struct Held {
+    stage: Option<Stage>,
+    cancel_requested: bool,
+}
+
+/// Checks that the claim still holds and that the session's row still says `running`.
+pub(super) fn hold(c: &Connection, id: i64, fence: i64) -> Result<(), StoreError> {
+    held(c, id, fence).map(|_| ())
+}
+
+fn held(c: &Connection, id: i64, fence: i64) -> Result<Held, StoreError> {
+    let row = c
+        .prepare_cached(
+            "SELECT h.stage, h.cancel_requested, s.handoff_state FROM hermesd_handoffs h JOIN sessions s ON s.id = h.session_id
+             WHERE h.id = ?1 AND h.fence = ?2 AND h.state = 'running'",
+        )?
+        .query_row([id, fence], |row| {
+            let stage = row.get::<_, Option<String>>(0)?.as_deref().and_then(Stage::parse);
+            Ok((Held { stage, cancel_requested: row.get(1)? }, row.get::<_, Option<String>>(2)?))
+        })
+        .optional()?;
+    match row {
+        None => Err(StoreError::Conflict(format!(
+            "handoff {id} has another owner"
+        ))),
+        Some((_, state)) if state.as_deref() != Some("running") => Err(StoreError::Conflict(
+            format!("handoff {id} was withdrawn by another program"),
+        )),
+        Some((held, _)) => Ok(held),
+    }
+}
+
+/// The one way from a stage to the next. A cancellation counts until the reply is known to be in the chat.
+pub(super) fn advance(c: &Connection, id: i64, fence: i64, to: Stage) -> Result<(), StoreError> {
+    let held = held(c, id, fence)?;
+    if held.stage != to.previous() {
+        let at = held.stage.map_or("none", Stage::as_str);
+        let to = to.as_str();
+        return Err(StoreError::Conflict(format!(
+            "handoff {id} cannot go from stage {at} to {to}"
+        )));
+    }
+    if held.cancel_requested && to <= Stage::Delivered {
+        return Err(StoreError::Cancelled);
+    }
+    c.prepare_cached("UPDATE hermesd_handoffs SET stage = ?2 WHERE id = ?1")?
+        .execute(params![id, to.as_str()])?;
+    c.prepare_cached(
+        "INSERT OR REPLACE INTO hermesd_stages (handoff_id, stage, at) VALUES (?1, ?2, ?3)",
+    )?
+    .execute(params![id, to.as_str(), clock::now()])?;
+    Ok(())
+}
+
+/// Puts the binding back, takes the notice and the reply out of the transcript, and stops what was still to be sent.
+fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), StoreError> {
+    let (session, key, displaced, rows): (String, Option<String>, Option<String>, Option<String>) = c.query_row(
+        "SELECT session_id, session_key, displaced, message_rows FROM hermesd_handoffs WHERE id = ?1",
+        [id],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+    )?;
+    let displaced = displaced.and_then(|text| serde_json::from_str::<Displaced>(&text).ok());
+    if let Some((key, displaced)) = key.zip(displaced) {
+        routing::unbind(c, changed.scope, &key, &session, &displaced)?;
+        changed.keys.push(key);
+    }
+    let rows: Vec<i64> = rows
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or_default();
+    messages::retract(c, &session, &rows)?;
+    deliveries::abandon(c, id)
+}
+
+pub(super) fn by_id(c: &Connection, id: i64) -> Result<Option<Handoff>, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT id, session_id, platform, note, via, state, stage, error, requested_at, ended_at, cancel_requested, home, thread,
+                session_key, reply, sent_ids FROM hermesd_handoffs WHERE id = ?1",
+    )?;
+    let Some(mut handoff) = statement.query_row([id], handoff).optional()? else {
+        return Ok(None);
+    };
+    let mut statement =
+        c.prepare_cached("SELECT stage, at FROM hermesd_stages WHERE handoff_id = ?1")?;
+    let stages = statement.query_map([id], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
+    for row in stages {
+        let (name, at) = row?;
+        handoff
+            .stages
+            .extend(Stage::parse(&name).map(|stage| (stage, at)));
+    }
+    handoff.stages.sort_by_key(|(stage, _)| *stage);
+    Ok(Some(handoff))
+}
+
+fn handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
+    let text = |at: usize| row.get::<_, Option<String>>(at);
+    Ok(Handoff {
+        id: row.get(0)?,
+        session_id: row.get(1)?,
+        platform: row.get(2)?,
+        note: row.get(3)?,
+        via: text(4)?
+            .as_deref()
+            .and_then(Via::parse)
+            .unwrap_or(Via::Foreign),
+        state: text(5)?
+            .as_deref()
+            .and_then(State::parse)
+            .unwrap_or(State::Failed),
+        stage: text(6)?.as_deref().and_then(Stage::parse),
+        error: row.get(7)?,
+        requested_at: row.get(8)?,
+        ended_at: row.get(9)?,
+        cancel_requested: row.get(10)?,
+        home: text(11)?.and_then(|json| serde_json::from_str(&json).ok()),
+        thread: text(12)?.and_then(|json| serde_json::from_str(&json).ok()),
+        session_key: row.get(13)?,
+        reply: row.get(14)?,
+        sent_ids: text(15)?
+            .and_then(|json| serde_json::from_str(&json).ok())
+            .unwrap_or_default(),
+        stages: Vec::new(),
+    })
+}

@@ -1,0 +1,148 @@
+//! Who works on which handoff: leases of ours, rows that others left, and what other programs did meanwhile.
+
+use rusqlite::{Connection, params};
+
+use super::{Claim, Store, StoreError, journal, sessions};
+use crate::handoff::Handoff;
+
+/// A running handoff that may have lost its owner.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Orphan {
+    pub session_id: String,
+    /// Id and fence; `None`: the journal does not know that it runs, so another program left it.
+    pub journal: Option<(i64, i64)>,
+    pub owner: Option<String>,
+    pub lease_until: Option<f64>,
+}
+
+impl Store {
+    /// Keeps the leases of one owner alive.
+    pub async fn renew_leases(&self, owner: &str, until: f64) -> Result<(), StoreError> {
+        let owner = owner.to_owned();
+        self.write(move |c| {
+            let renew = "UPDATE hermesd_handoffs SET lease_until = ?2 WHERE state = 'running' AND owner = ?1";
+            c.execute(renew, params![owner, until])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Lets go of a claim without ending the handoff: the next owner resumes it.
+    pub async fn release_handoff(&self, claim: &Claim) -> Result<(), StoreError> {
+        let (id, fence) = (claim.handoff.id, claim.fence);
+        self.write(move |c| {
+            c.execute(
+                "UPDATE hermesd_handoffs SET owner = NULL, lease_until = NULL WHERE id = ?1 AND fence = ?2 AND state = 'running'",
+                params![id, fence],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Rows that run without being ours.
+    pub async fn running_elsewhere(&self, owner: &str) -> Result<Vec<Orphan>, StoreError> {
+        let owner = owner.to_owned();
+        self.read(move |c| {
+            let mut statement = c.prepare_cached(
+                "SELECT s.id, h.id, h.fence, h.owner, h.lease_until FROM sessions s
+                 LEFT JOIN hermesd_handoffs h ON h.session_id = s.id AND h.state = 'running'
+                 WHERE s.handoff_state = 'running' AND (h.owner IS NULL OR h.owner <> ?1)",
+            )?;
+            let rows = statement.query_map([owner], |row| {
+                let journal = row.get::<_, Option<i64>>(1)?.zip(row.get(2)?);
+                Ok(Orphan {
+                    session_id: row.get(0)?,
+                    journal,
+                    owner: row.get(3)?,
+                    lease_until: row.get(4)?,
+                })
+            })?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })
+        .await
+    }
+
+    /// Takes over a running row, if it still stands as it was seen.
+    pub async fn take_over(
+        &self,
+        orphan: &Orphan,
+        owner: &str,
+        lease_until: f64,
+    ) -> Result<Option<Claim>, StoreError> {
+        let (orphan, owner) = (orphan.clone(), owner.to_owned());
+        self.change(move |c, changed| {
+            let session = sessions::by_id(c, &orphan.session_id)?;
+            let Some(session) = session.filter(|s| s.handoff_state.as_deref() == Some("running"))
+            else {
+                return Ok(None);
+            };
+            let running = journal::in_flight(c, &session.id)?.filter(|row| row.running);
+            let id = match (orphan.journal, running) {
+                (Some((id, fence)), Some(row)) if row.id == id => {
+                    if journal::hold(c, id, fence).is_err() {
+                        return Ok(None);
+                    }
+                    id
+                }
+                (None, None) => journal::adopt(
+                    c,
+                    changed,
+                    &session.id,
+                    &session.handoff_platform.unwrap_or_default(),
+                )?,
+                _ => return Ok(None),
+            };
+            journal::start(c, id, &owner, lease_until).map(Some)
+        })
+        .await
+    }
+
+    /// Closes journal rows that another program has overtaken: their session's row no longer says what they say.
+    /// What they had changed is put back.
+    pub async fn close_overtaken(&self) -> Result<Vec<Handoff>, StoreError> {
+        if self.read(journal::overtaken).await?.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.change(move |c, changed| {
+            let mut closed = Vec::new();
+            for (id, error) in journal::overtaken(c)? {
+                let reason = match error.as_str() {
+                    "" => "withdrawn by another program".to_owned(),
+                    said => format!("withdrawn by another program: {said}"),
+                };
+                journal::close(c, changed, id, &reason)?;
+                closed.extend(journal::by_id(c, id)?);
+            }
+            Ok(closed)
+        })
+        .await
+    }
+
+    /// A terminal that exits after its session went to a chat ends the row that the chat now owns; this reopens it.
+    pub async fn reopen_handed_off(&self, since: f64) -> Result<Vec<String>, StoreError> {
+        let wanted = move |c: &Connection| -> Result<Vec<String>, StoreError> {
+            let mut statement = c.prepare_cached(
+                "SELECT s.id FROM hermesd_handoffs h JOIN sessions s ON s.id = h.session_id AND s.session_key = h.session_key
+                 WHERE h.state = 'completed' AND h.ended_at >= ?1 AND s.ended_at >= h.requested_at
+                   AND s.end_reason IN ('cli_close', 'agent_close', 'tui_close')",
+            )?;
+            let ids = statement.query_map([since], |row| row.get(0))?;
+            Ok(ids.collect::<Result<_, _>>()?)
+        };
+        let ids = self.read(wanted).await?;
+        if ids.is_empty() {
+            return Ok(ids);
+        }
+        self.write(move |c| {
+            for id in &ids {
+                c.execute(
+                    "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1",
+                    [id],
+                )?;
+            }
+            Ok(ids.clone())
+        })
+        .await
+    }
+}
