@@ -221,14 +221,17 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
         what: "the socket from systemd cannot be used",
         source,
     })?;
-    let listener = match activated {
-        Some(listener) => listener,
-        None => listener::bind(&config.control.socket, doorman.gid())?,
+    let (listener, socket) = match activated {
+        Some((listener, path)) => (listener, path.unwrap_or(config.control.socket)),
+        None => {
+            let listener = listener::bind(&config.control.socket, doorman.gid())?;
+            (listener, config.control.socket)
+        }
     };
-    lock.record_socket(&config.control.socket);
+    lock.record_socket(&socket);
     let stop = CancellationToken::new();
     stop_on_signals(&stop)?;
-    tracing::info!(version = crate::VERSION, home = %config.home.display(), socket = %config.control.socket.display(), "hermesd is ready");
+    tracing::info!(version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
     daemon.serve(listener, doorman, stop).await;
     tracing::info!("stopped");
     Ok(())
