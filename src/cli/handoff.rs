@@ -114,6 +114,7 @@ pub(super) async fn follow(
     let mut progress = Progress::default();
     let ended = client.call::<HandoffView>(Call::HandoffWait(HandoffId { id }));
     tokio::pin!(ended);
+    let mut lost = false;
     loop {
         tokio::select! {
             biased;
@@ -135,9 +136,10 @@ pub(super) async fn follow(
                     return watch_row(&store, out, handoff, progress, clocks).await;
                 }
             },
-            ended = &mut ended => match ended {
+            ended = &mut ended, if !lost => match ended {
                 Ok(ended) => return finished(out, &ended, progress),
-                Err(ClientError::Lost) => continue,
+                // The news end too, and with them this loop.
+                Err(ClientError::Lost) => lost = true,
                 Err(error) => return Err(error.into()),
             },
             () = tokio::time::sleep_until(deadline) => return Err(goes_on(id, clocks.finish)),
