@@ -4,4 +4,7 @@
 
 mod support;
 
+mod control_hostile;
+mod control_socket;
+mod control_start;
 mod handoff_e2e;

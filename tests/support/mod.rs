@@ -2,11 +2,13 @@
 
 mod daemon;
 mod seed;
+mod wire;
 
 use std::time::{Duration, Instant};
 
 pub use daemon::{Daemon, Home, Ran};
 pub use seed::{SESSION, TITLE, seed_session};
+pub use wire::{Wire, hello, request, somebody_hands_off};
 
 /// How long a condition may take to come true before the test fails. Generous: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(30);
