@@ -142,9 +142,7 @@ async fn whoever_half_closes_while_it_waits_still_gets_its_answer() {
     let mut waiter = Wire::greeted(&home.socket());
     let wish = json!({"platform": "local", "session": SESSION});
     let id = waiter.ask("handoff.request", wish)["id"].clone();
-    until("the handoff stands still", || {
-        home.path().join("paused").exists().then_some(())
-    });
+    home.until_paused();
     waiter.send(&request(json!("w"), "handoff.wait", json!({"id": id})));
     waiter.half_close();
     let mut other = Wire::greeted(&home.socket());
@@ -227,4 +225,31 @@ async fn whoever_waits_for_an_answer_is_not_idle() {
     assert_eq!(Wire::greeted(&home.socket()).line(), None);
     Wire::greeted(&home.socket()).ask("handoff.cancel", json!({"id": id}));
     assert_eq!(waiter.line().unwrap()["result"]["state"], "failed");
+}
+
+#[tokio::test]
+async fn whoever_leaves_for_good_while_it_waits_frees_its_place_and_holds_up_no_stop() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = home.start_with(&[("HERMESD_PAUSE_AT", "before:answered")]);
+    let mut waiter = Wire::greeted(&home.socket());
+    let wish = json!({"platform": "local", "session": SESSION});
+    let id = waiter.ask("handoff.request", wish)["id"].clone();
+    home.until_paused();
+    waiter.send(&request(json!("w"), "handoff.wait", json!({"id": id})));
+    drop(waiter);
+    let mut other = Wire::greeted(&home.socket());
+    until("the place is free", || {
+        (connections(&mut other) == 1).then_some(())
+    });
+    // One that is still there, half closed, is let go when the daemon stops.
+    other.send(&request(json!("w"), "handoff.wait", json!({"id": id})));
+    other.half_close();
+    let begun = std::time::Instant::now();
+    assert!(daemon.stop().success());
+    assert!(
+        begun.elapsed().as_secs() < 10,
+        "the drain took all its time"
+    );
+    assert_eq!(other.line(), None);
 }

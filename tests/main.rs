@@ -4,6 +4,9 @@
 
 mod support;
 
+mod cli;
+mod cli_direct;
+mod cli_refusals;
 mod control_hostile;
 mod control_socket;
 mod control_start;
