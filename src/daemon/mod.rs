@@ -215,6 +215,9 @@ impl Daemon {
 /// Runs hermesd in the foreground until a signal ends it.
 pub async fn run(config: Config) -> Result<(), DaemonError> {
     let doorman = Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
+    // Before anyone can know that we are here: a stop that comes early is a clean one too.
+    let stop = CancellationToken::new();
+    stop_on_signals(&stop)?;
     let lock = HomeLock::take(&config)?;
     let daemon = Daemon::assemble(config.clone())?;
     let activated = listener::activated().map_err(|source| DaemonError::Io {
@@ -229,8 +232,6 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
         }
     };
     lock.record_socket(&socket);
-    let stop = CancellationToken::new();
-    stop_on_signals(&stop)?;
     tracing::info!(version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
     daemon.serve(listener, doorman, stop).await;
     tracing::info!("stopped");
