@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::tokio::Stream as _;
@@ -47,6 +47,8 @@ pub struct Client {
     writing: tokio::sync::Mutex<()>,
     next_id: AtomicU64,
     waiting: Waiting,
+    /// Why the server wants nothing to do with us; it may say so before we have asked anything.
+    turned_away: Arc<OnceLock<RpcError>>,
     news: tokio::sync::Mutex<mpsc::Receiver<News>>,
     reader: JoinHandle<()>,
     server: HelloView,
@@ -63,12 +65,19 @@ impl Client {
         let stream = Arc::new(Stream::connect(name).await.map_err(unreachable)?);
         let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
         let (tell, news) = mpsc::channel(EVENTS);
-        let reader = tokio::spawn(read(stream.clone(), waiting.clone(), tell));
+        let turned_away = Arc::default();
+        let reader = tokio::spawn(read(
+            stream.clone(),
+            waiting.clone(),
+            Arc::clone(&turned_away),
+            tell,
+        ));
         let mut client = Client {
             stream,
             writing: tokio::sync::Mutex::default(),
             next_id: AtomicU64::new(1),
             waiting,
+            turned_away,
             news: tokio::sync::Mutex::new(news),
             reader,
             server: HelloView {
@@ -101,18 +110,16 @@ impl Client {
         request["id"] = json!(id);
         let (reply, answer) = oneshot::channel();
         self.locked(|waiting| waiting.insert(id, reply))
-            .ok_or(ClientError::Lost)?;
+            .ok_or_else(|| self.lost())?;
         {
             let _writing = self.writing.lock().await;
             let mut stream = &*self.stream;
-            stream
-                .write_all(&protocol::line(&request))
-                .await
-                .map_err(|_| ClientError::Lost)?;
+            // A server that has hung up may have said why: the reader knows, and ends the wait.
+            let _ = stream.write_all(&protocol::line(&request)).await;
         }
         let result = answer
             .await
-            .map_err(|_| ClientError::Lost)?
+            .map_err(|_| self.lost())?
             .map_err(ClientError::Refused)?;
         serde_json::from_value(result).map_err(|e| ClientError::Garbled(e.to_string()))
     }
@@ -120,6 +127,13 @@ impl Client {
     /// The next event, after `events.subscribe`. `None` when the connection is gone.
     pub async fn news(&self) -> Option<News> {
         self.news.lock().await.recv().await
+    }
+
+    fn lost(&self) -> ClientError {
+        match self.turned_away.get() {
+            Some(error) => ClientError::Refused(error.clone()),
+            None => ClientError::Lost,
+        }
     }
 
     /// `None` when the connection is gone.
@@ -141,14 +155,19 @@ impl Drop for Client {
     }
 }
 
-async fn read(stream: Arc<Stream>, waiting: Waiting, tell: mpsc::Sender<News>) {
+async fn read(
+    stream: Arc<Stream>,
+    waiting: Waiting,
+    turned_away: Arc<OnceLock<RpcError>>,
+    tell: mpsc::Sender<News>,
+) {
     let mut lines = BufReader::new(&*stream).split(b'\n');
     while let Ok(Some(line)) = lines.next_segment().await {
         let Ok(message) = serde_json::from_slice::<Value>(&line) else {
             break;
         };
         match message.get("method").and_then(Value::as_str) {
-            None => answer(&waiting, message),
+            None => answer(&waiting, &turned_away, message),
             Some("event") => {
                 if let Ok(event) = serde_json::from_value(message["params"].clone()) {
                     let _ = tell.send(News::Event(event)).await;
@@ -171,7 +190,7 @@ async fn read(stream: Arc<Stream>, waiting: Waiting, tell: mpsc::Sender<News>) {
         .take();
 }
 
-fn answer(waiting: &Waiting, mut message: Value) {
+fn answer(waiting: &Waiting, turned_away: &OnceLock<RpcError>, mut message: Value) {
     let mut waiting = waiting
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -190,9 +209,10 @@ fn answer(waiting: &Waiting, mut message: Value) {
                 let _ = reply.send(result);
             }
         }
-        // An error of the whole connection: whoever waits hears it.
+        // An error of the whole connection: whoever waits hears it, now or later.
         None => {
             if let Err(error) = result {
+                let _ = turned_away.set(error.clone());
                 for (_, reply) in waiting.drain() {
                     let _ = reply.send(Err(error.clone()));
                 }

@@ -4,6 +4,15 @@
 
 mod support;
 
+mod cli;
+mod cli_direct;
+mod cli_edges;
+mod cli_refusals;
+mod config;
+mod config_files;
+mod control_hostile;
+mod control_socket;
+mod control_start;
 mod faults;
 mod handoff_e2e;
 mod ownership;

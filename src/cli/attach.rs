@@ -115,6 +115,8 @@ pub(super) async fn converse(
             ..LocalRead::default()
         }))
         .await?;
+    // The last that the agent is known to have said. Our own words do not count: the reply to an earlier line may have
+    // a smaller number than they, and come later.
     let mut last = 0;
     for message in &past {
         show(out, message)?;
@@ -132,7 +134,6 @@ pub(super) async fn converse(
                 Ok(Some(line)) if line.trim().is_empty() => {}
                 Ok(Some(line)) => {
                     let said: LocalMessageView = client.call(Call::LocalSay(LocalSay { thread, text: line })).await?;
-                    last = last.max(said.id);
                     if !interactive {
                         show(out, &said)?;
                     }
@@ -148,14 +149,16 @@ pub(super) async fn converse(
                         && id > last
                     {
                         awaited = awaited.saturating_sub(1);
+                        last = id;
                         show(out, &LocalMessageView { id, author, text, at: event.at })?;
                     }
                 }
                 Some(News::Missed(_)) => {
                     let missed = LocalRead { thread, after: last, limit: None };
-                    for message in client.call::<Vec<LocalMessageView>>(Call::LocalRead(missed)).await? {
-                        awaited = if message.author == "agent" { awaited.saturating_sub(1) } else { awaited };
-                        last = last.max(message.id);
+                    let said = client.call::<Vec<LocalMessageView>>(Call::LocalRead(missed)).await?;
+                    for message in said.into_iter().filter(|m| m.author == "agent") {
+                        awaited = awaited.saturating_sub(1);
+                        last = message.id;
                         show(out, &message)?;
                     }
                 }

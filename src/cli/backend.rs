@@ -22,10 +22,6 @@ impl Backend {
         if let Some(client) = find_daemon(config, socket_is_explicit).await? {
             return Ok(Backend::Daemon(Box::new(client)));
         }
-        if socket_is_explicit {
-            let message = format!("no hermesd answers on {}", config.control.socket.display());
-            return Err(CliError::NoDaemon { message });
-        }
         Self::direct(config)
     }
 
@@ -68,6 +64,8 @@ async fn find_daemon(
                     return Ok(Some(client));
                 }
             }
+            // Nothing else will do for a socket that was named, and the reason tells whether it is there at all.
+            Err(error) if socket_is_explicit => return Err(error.into()),
             Err(ClientError::NoDaemon { .. } | ClientError::Lost) => {}
             Err(refused) => return Err(refused.into()),
         }

@@ -1,5 +1,6 @@
 //! `hermesctl handoff`: ask, show each stage as it is reached, and say where the conversation is now.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use crate::handoff::request::{self, Wish};
 use crate::handoff::{Stage, Via, watch};
 use crate::platform::Platforms;
 use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffRequest, HandoffView};
-use crate::store::Store;
+use crate::store::{OpenMode, Store};
 
 /// The net under inotify when the database is watched without a daemon.
 const POLL: Duration = Duration::from_millis(500);
@@ -114,6 +115,7 @@ pub(super) async fn follow(
     let mut progress = Progress::default();
     let ended = client.call::<HandoffView>(Call::HandoffWait(HandoffId { id }));
     tokio::pin!(ended);
+    let mut lost = false;
     loop {
         tokio::select! {
             biased;
@@ -130,14 +132,17 @@ pub(super) async fn follow(
                 None => {
                     // The daemon went away; the row is still there, and whoever takes it over writes into it.
                     out.line(out.styled(FAINT, "the daemon went away; watching the database"))?;
-                    let Backend::Direct(store) = Backend::direct(config)? else { return Err(ClientError::Lost.into()) };
+                    // In the daemon's home, which is another than ours when a socket was named.
+                    let home = Path::new(&client.server().home);
+                    let store = Store::open(home, OpenMode::Existing, config.accept_newer_schema)?;
                     let clocks = Clocks { finish: deadline.saturating_duration_since(Instant::now()), ..clocks };
                     return watch_row(&store, out, handoff, progress, clocks).await;
                 }
             },
-            ended = &mut ended => match ended {
+            ended = &mut ended, if !lost => match ended {
                 Ok(ended) => return finished(out, &ended, progress),
-                Err(ClientError::Lost) => continue,
+                // The news end too, and with them this loop.
+                Err(ClientError::Lost) => lost = true,
                 Err(error) => return Err(error.into()),
             },
             () = tokio::time::sleep_until(deadline) => return Err(goes_on(id, clocks.finish)),

@@ -9,6 +9,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::control::views;
 use crate::handoff::request::resolve;
+use crate::handoff::{Handoff, State};
 use crate::protocol::{Call, HandoffId, HandoffList, HandoffView};
 use crate::store::Store;
 
@@ -79,12 +80,11 @@ async fn list(
                 Some(name) => Some(resolve(store, &name).await?.id),
                 None => None,
             };
-            store
-                .list_handoffs(session.as_deref(), in_flight, limit)
-                .await?
-                .iter()
-                .map(views::handoff)
-                .collect()
+            listed(
+                store
+                    .list_handoffs(session.as_deref(), in_flight, limit)
+                    .await?,
+            )
         }
     };
     out.value(&handoffs)?;
@@ -121,12 +121,13 @@ async fn list(
 }
 
 pub(super) async fn recent(store: &Store, limit: usize) -> Result<Vec<HandoffView>, CliError> {
-    Ok(store
-        .list_handoffs(None, false, limit)
-        .await?
-        .iter()
-        .map(views::handoff)
-        .collect())
+    Ok(listed(store.list_handoffs(None, false, limit).await?))
+}
+
+/// As the daemon lists them: `show` has the replies.
+fn listed(handoffs: Vec<Handoff>) -> Vec<HandoffView> {
+    let without_reply = |h: Handoff| views::handoff(&Handoff { reply: None, ..h });
+    handoffs.into_iter().map(without_reply).collect()
 }
 
 async fn find(backend: &Backend, id: i64) -> Result<HandoffView, CliError> {
@@ -190,11 +191,13 @@ async fn cancel(backend: &Backend, out: &Output, id: i64) -> Result<(), CliError
         Backend::Daemon(client) => client.call(Call::HandoffCancel(HandoffId { id })).await?,
         Backend::Direct(store) => {
             let pending = find(backend, id).await?;
-            // Without a daemon nothing runs, so only a request that nobody has claimed can be taken back.
-            if !store
-                .withdraw_handoff(&pending.session, "cancelled")
-                .await?
-            {
+            // Without a daemon nothing runs, so only a request that nobody has claimed can be taken back; the session's
+            // row may by now belong to a later one than this.
+            let withdrawn = pending.state == State::Pending.as_str()
+                && store
+                    .withdraw_handoff(&pending.session, "cancelled")
+                    .await?;
+            if !withdrawn {
                 return Err(CliError::Refused {
                     message: format!(
                         "handoff {id} is {} and cannot be cancelled without a daemon",

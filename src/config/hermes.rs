@@ -16,7 +16,11 @@ pub(super) fn read_yaml(path: &Path, layers: &mut Layers) -> Result<(), ConfigEr
     if text.trim().is_empty() {
         return Ok(());
     }
-    let tree: Json = serde_saphyr::from_str(&text).map_err(|e| invalid(path, &e))?;
+    let tree: Json = serde_saphyr::from_str(&text).map_err(|e| {
+        // Never with the lines around it: a token may stand there.
+        let line = e.location().map_or(1, |at| at.line());
+        invalid(path, line, e.without_snippet())
+    })?;
     pick(&tree, path, layers);
     Ok(())
 }
@@ -25,7 +29,7 @@ pub(super) fn read_gateway_json(path: &Path, layers: &mut Layers) -> Result<(), 
     let Some(text) = read_optional(path)? else {
         return Ok(());
     };
-    let tree: Json = serde_json::from_str(&text).map_err(|e| invalid(path, &e))?;
+    let tree: Json = serde_json::from_str(&text).map_err(|e| invalid(path, e.line() as u64, &e))?;
     pick(&tree, path, layers);
     Ok(())
 }
@@ -42,8 +46,8 @@ pub(super) fn read_optional(path: &Path) -> Result<Option<String>, ConfigError> 
     }
 }
 
-fn invalid(path: &Path, error: &dyn std::fmt::Display) -> ConfigError {
-    ConfigError::Invalid(vec![format!("{}: {error}", path.display())])
+fn invalid(path: &Path, line: u64, error: &dyn std::fmt::Display) -> ConfigError {
+    ConfigError::Invalid(vec![format!("{}:{line}: {error}", path.display())])
 }
 
 fn pick(tree: &Json, path: &Path, layers: &mut Layers) {

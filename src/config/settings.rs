@@ -230,12 +230,13 @@ fn add_platform(list: &mut Vec<Setting>, platform: &str) {
             kind,
             default: default.map(str::to_owned),
             env: if local { Vec::new() } else { env },
-            hermes: hermes
+            // Every spelling at the top level comes before any under `gateway`.
+            hermes: ["", "gateway."]
                 .iter()
                 .filter(|_| !local)
-                .flat_map(|path| {
-                    let path = format!("platforms.{platform}.{path}");
-                    [path.clone(), format!("gateway.{path}")]
+                .flat_map(|nesting| {
+                    let path = move |path| format!("{nesting}platforms.{platform}.{path}");
+                    hermes.iter().map(path)
                 })
                 .collect(),
             secret: field == "token",

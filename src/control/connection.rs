@@ -26,6 +26,8 @@ const IN_FLIGHT: usize = 2048;
 const OUTBOX: usize = 64;
 /// A frame that was begun has to be finished within this time.
 const FRAME_PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether a client that says nothing more is still there.
+const GONE_CHECK: Duration = Duration::from_millis(500);
 
 /// Accepts until `stop`, then waits for the connections to finish their answers.
 pub async fn serve(listener: Listener, desk: Arc<Desk>, doorman: Doorman, stop: CancellationToken) {
@@ -106,6 +108,17 @@ async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
     }
 }
 
+/// Resolves when the client has closed both directions. Reading cannot tell that from a half close, but a write of
+/// nothing fails.
+async fn gone(mut stream: &Stream) {
+    loop {
+        tokio::time::sleep(GONE_CHECK).await;
+        if stream.write(&[]).await.is_err() {
+            return;
+        }
+    }
+}
+
 struct Reader<'a> {
     stream: &'a Stream,
     desk: Arc<Desk>,
@@ -154,9 +167,13 @@ impl Reader<'_> {
                 Input::End => break,
             }
         }
-        // The client has said all it wants to: it still gets its answers.
-        if !stop.is_cancelled() {
-            while self.under_way.join_next().await.is_some() {}
+        // The client has said all it wants to: it still gets its answers, unless it has left for good or we stop.
+        let under_way = &mut self.under_way;
+        tokio::select! {
+            biased;
+            () = stop.cancelled() => {}
+            () = async { while under_way.join_next().await.is_some() {} } => {}
+            () = gone(self.stream) => {}
         }
     }
 

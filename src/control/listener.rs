@@ -1,9 +1,10 @@
 //! Making the listening socket: handed over by systemd, or bound by ourselves with its mode set before anyone can connect.
 
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use interprocess::local_socket::tokio::Listener;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
@@ -23,16 +24,17 @@ pub enum ListenError {
     },
 }
 
-/// A socket that systemd has opened for us, if it has.
-pub fn activated() -> std::io::Result<Option<Listener>> {
+/// A socket that systemd has opened for us, if it has, and where it is.
+pub fn activated() -> std::io::Result<Option<(Listener, Option<PathBuf>)>> {
     let Some(listener) = listenfd::ListenFd::from_env().take_unix_listener(0)? else {
         return Ok(None);
     };
     listener.set_nonblocking(true)?;
+    let path = listener.local_addr()?.as_pathname().map(Path::to_owned);
     let listener = interprocess::os::unix::uds_local_socket::tokio::Listener::try_from(
         OwnedFd::from(listener),
     )?;
-    Ok(Some(Listener::UdSocket(listener)))
+    Ok(Some((Listener::UdSocket(listener), path)))
 }
 
 /// Binds `path`, replacing the leftover of a daemon that died.
@@ -71,6 +73,10 @@ pub fn bind(path: &Path, group: Option<Gid>) -> Result<Listener, ListenError> {
 
 fn clear_leftover(path: &Path) -> Result<(), ListenError> {
     let shown = path.display().to_string();
+    let failed = |source| ListenError::Io {
+        path: shown.clone(),
+        source,
+    };
     let metadata = match path.symlink_metadata() {
         Ok(metadata) => metadata,
         Err(_) => return Ok(()),
@@ -80,10 +86,11 @@ fn clear_leftover(path: &Path) -> Result<(), ListenError> {
     }
     match UnixStream::connect(path) {
         Ok(stream) => Err(ListenError::Taken(peer_name(&stream), shown)),
-        Err(_) => std::fs::remove_file(path).map_err(|source| ListenError::Io {
-            path: shown,
-            source,
-        }),
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
+            std::fs::remove_file(path).map_err(failed)
+        }
+        // Somebody else's, or not a stream: whatever it is, it is not what a daemon of ours left.
+        Err(e) => Err(failed(e)),
     }
 }
 

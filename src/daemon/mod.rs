@@ -215,20 +215,24 @@ impl Daemon {
 /// Runs hermesd in the foreground until a signal ends it.
 pub async fn run(config: Config) -> Result<(), DaemonError> {
     let doorman = Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
+    // Before anyone can know that we are here: a stop that comes early is a clean one too.
+    let stop = CancellationToken::new();
+    stop_on_signals(&stop)?;
     let lock = HomeLock::take(&config)?;
     let daemon = Daemon::assemble(config.clone())?;
     let activated = listener::activated().map_err(|source| DaemonError::Io {
         what: "the socket from systemd cannot be used",
         source,
     })?;
-    let listener = match activated {
-        Some(listener) => listener,
-        None => listener::bind(&config.control.socket, doorman.gid())?,
+    let (listener, socket) = match activated {
+        Some((listener, path)) => (listener, path.unwrap_or(config.control.socket)),
+        None => {
+            let listener = listener::bind(&config.control.socket, doorman.gid())?;
+            (listener, config.control.socket)
+        }
     };
-    lock.record_socket(&config.control.socket);
-    let stop = CancellationToken::new();
-    stop_on_signals(&stop)?;
-    tracing::info!(version = crate::VERSION, home = %config.home.display(), socket = %config.control.socket.display(), "hermesd is ready");
+    lock.record_socket(&socket);
+    tracing::info!(version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
     daemon.serve(listener, doorman, stop).await;
     tracing::info!("stopped");
     Ok(())

@@ -45,7 +45,10 @@ pub(super) async fn run(
         handoff_id: Some(claim.handoff.id),
         text: reply.clone(),
     };
-    context.before(Stage::Answered).await;
+    tokio::select! {
+        () = context.before(Stage::Answered) => {}
+        () = cancel.cancelled() => return Err(StageError::Cancelled),
+    }
     context
         .store
         .record_answer(

@@ -1,13 +1,16 @@
 //! What the tests share: temporary homes, real daemon processes, and waiting on conditions.
 
 mod daemon;
+mod running;
 pub mod scripted;
 mod seed;
+mod wire;
 
 use std::time::{Duration, Instant};
 
-pub use daemon::{Daemon, Home, Ran};
-pub use seed::{SESSION, TITLE, seed_session};
+pub use daemon::{Home, Ran};
+pub use seed::{SESSION, TITLE, add_session, seed_session};
+pub use wire::{Wire, hello, request, somebody_hands_off};
 
 /// How long a condition may take to come true before the test fails. Generous: the machine may be busy.
 pub const PATIENCE: Duration = Duration::from_secs(30);

@@ -34,3 +34,13 @@ pub async fn seed_session(home: &Home) {
     ];
     store.append(SESSION, history).await.expect("a history");
 }
+
+/// One more live terminal session, with nothing said in it yet.
+pub fn add_session(home: &Home, id: &str, title: &str) {
+    home.sqlite()
+        .execute(
+            "INSERT INTO sessions (id, source, title, model, started_at) VALUES (?1, 'cli', ?2, 'm', 1767258001.0)",
+            [id, title],
+        )
+        .expect("a session");
+}
