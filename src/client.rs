@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use crate::protocol::{self, Call, EventView, Hello, HelloView, PROTOCOL, RpcError};
 
-/// Events that may wait for the caller before the connection is read no further.
+/// Events that may wait for the caller before it misses some.
 const EVENTS: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
@@ -162,6 +162,7 @@ async fn read(
     tell: mpsc::Sender<News>,
 ) {
     let mut lines = BufReader::new(&*stream).split(b'\n');
+    let mut missed = 0;
     while let Ok(Some(line)) = lines.next_segment().await {
         let Ok(message) = serde_json::from_slice::<Value>(&line) else {
             break;
@@ -170,15 +171,12 @@ async fn read(
             None => answer(&waiting, &turned_away, message),
             Some("event") => {
                 if let Ok(event) = serde_json::from_value(message["params"].clone()) {
-                    let _ = tell.send(News::Event(event)).await;
+                    missed = told(&tell, missed, Some(event));
                 }
             }
             Some("events.missed") => {
-                let _ = tell
-                    .send(News::Missed(
-                        message["params"]["missed"].as_u64().unwrap_or(0),
-                    ))
-                    .await;
+                missed += message["params"]["missed"].as_u64().unwrap_or(0);
+                missed = told(&tell, missed, None);
             }
             Some(_) => {}
         }
@@ -188,6 +186,18 @@ async fn read(
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
         .take();
+}
+
+/// Hands an event on, behind word of what was missed before it. Never waits: answers come the same way, and the caller
+/// may be waiting for one instead of for news. Returns what is still to be told as missed.
+fn told(tell: &mpsc::Sender<News>, missed: u64, event: Option<EventView>) -> u64 {
+    if missed > 0 && tell.try_send(News::Missed(missed)).is_err() {
+        return missed + u64::from(event.is_some());
+    }
+    match event.map(|event| tell.try_send(News::Event(event))) {
+        Some(Err(_)) => 1,
+        _ => 0,
+    }
 }
 
 fn answer(waiting: &Waiting, turned_away: &OnceLock<RpcError>, mut message: Value) {

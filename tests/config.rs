@@ -27,8 +27,10 @@ pub fn in_force(home: &Home, environment: &[(&str, &str)]) -> Value {
 pub fn setting(shown: &Value, key: &str) -> Option<(String, String)> {
     let settings = shown["settings"].as_array().unwrap();
     let row = settings.iter().find(|row| row["key"] == key)?;
-    let text = |name: &str| row[name].as_str().unwrap().to_owned();
-    Some((text("value"), text("from")))
+    Some((
+        row["value"].to_string(),
+        row["from"].as_str().unwrap().to_owned(),
+    ))
 }
 
 fn shown_path(path: &Path) -> String {

@@ -75,6 +75,9 @@ fn main() -> ExitCode {
         Err(error) => return fail(&DaemonError::Config(error.to_string())),
     };
     if args.check_config {
+        if let Err(error) = daemon::check(&config) {
+            return fail(&error);
+        }
         return finish(check_config(&config, &Output::new(args.json)));
     }
     serve(config)
@@ -110,8 +113,8 @@ fn check_config(config: &Config, out: &Output) -> Result<(), CliError> {
         config.home.display(),
         config.control.socket.display()
     ))?;
-    let row = |(key, value, origin): &(&str, String, &config::Origin)| {
-        vec![(*key).to_owned(), value.clone(), origin.to_string()]
+    let row = |(key, value, origin): &(&str, config::Value, &config::Origin)| {
+        vec![(*key).to_owned(), value.to_string(), origin.to_string()]
     };
     out.table(
         &["SETTING", "VALUE", "FROM"],

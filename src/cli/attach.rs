@@ -59,8 +59,10 @@ pub(super) async fn run(
                 .and_then(|p| p.home_channel.clone())
                 .map_or_else(|| "home".into(), |h| h.chat_id);
             let thread = thread.map(|t| t.to_string()).unwrap_or_default();
-            for message in store.local_messages(&chat, &thread, 0, 200).await? {
-                show(out, &views::local_message(message))?;
+            for message in
+                views::local_messages(store.local_messages(&chat, &thread, 0, 200).await?)
+            {
+                show(out, &message)?;
             }
             Err(CliError::NoDaemon {
                 message:

@@ -1,5 +1,6 @@
 //! What a command can end with: a message, a hint and an exit code.
 
+use super::output::Output;
 use crate::client::ClientError;
 use crate::config::ConfigError;
 use crate::handoff::request::RequestError;
@@ -28,6 +29,9 @@ pub enum CliError {
     NoDaemon { message: String },
     #[error("{0}")]
     Other(String),
+    /// What went wrong is in the JSON that was printed; only the exit code is left to tell.
+    #[error("told already")]
+    Told { code: u8 },
     /// Whoever read our output has seen enough.
     #[error("the output was closed")]
     Closed,
@@ -37,6 +41,7 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::Closed => 0,
+            CliError::Told { code } => *code,
             CliError::Other(_) => 1,
             CliError::Refused { .. } => 3,
             CliError::Failed { .. } => 4,
@@ -47,7 +52,7 @@ impl CliError {
 
     pub fn kind(&self) -> &str {
         match self {
-            CliError::Closed => "closed",
+            CliError::Closed | CliError::Told { .. } => "told",
             CliError::Other(_) => "error",
             CliError::Refused { kind, .. } => kind,
             CliError::Failed { .. } => "failed",
@@ -64,7 +69,20 @@ impl CliError {
             CliError::NoDaemon { .. } => Some(
                 "is hermesd running? Start it with `systemctl start hermesd`, or `hermesd` in another terminal",
             ),
-            CliError::Other(_) | CliError::Closed => None,
+            CliError::Other(_) | CliError::Closed | CliError::Told { .. } => None,
+        }
+    }
+}
+
+impl CliError {
+    /// For a command that has printed a value which says what went wrong: in JSON mode that value is all there is.
+    pub fn after_value(self, out: &Output) -> CliError {
+        if out.is_json() {
+            CliError::Told {
+                code: self.exit_code(),
+            }
+        } else {
+            self
         }
     }
 }

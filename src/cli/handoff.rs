@@ -246,8 +246,8 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
     for stage in &handoff.stages {
         progress.reached(out, &stage.stage, stage.at, handoff.requested_at)?;
     }
+    out.value(handoff)?;
     if handoff.state == "failed" {
-        out.value(handoff)?;
         return Err(CliError::Failed {
             message: format!(
                 "the handoff to {} failed: {}",
@@ -258,9 +258,9 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
                 "everything is as it was before; try again with `hermesctl handoffs retry {}`",
                 handoff.id
             )),
-        });
+        }
+        .after_value(out));
     }
-    out.value(handoff)?;
     let place = match (&handoff.thread, &handoff.thread_title) {
         (Some(thread), Some(title)) => format!("{}, thread {thread} ({title})", handoff.platform),
         _ => format!("{}, in the home chat itself", handoff.platform),

@@ -124,10 +124,8 @@ pub(super) async fn recent(store: &Store, limit: usize) -> Result<Vec<HandoffVie
     Ok(listed(store.list_handoffs(None, false, limit).await?))
 }
 
-/// As the daemon lists them: `show` has the replies.
 fn listed(handoffs: Vec<Handoff>) -> Vec<HandoffView> {
-    let without_reply = |h: Handoff| views::handoff(&Handoff { reply: None, ..h });
-    handoffs.into_iter().map(without_reply).collect()
+    handoffs.iter().map(views::listed_handoff).collect()
 }
 
 async fn find(backend: &Backend, id: i64) -> Result<HandoffView, CliError> {

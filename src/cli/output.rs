@@ -109,7 +109,7 @@ pub fn prompt(text: &str) {
 
 /// The error at the end of a program: on stderr for people, as JSON on stdout for programs.
 pub fn report(error: &CliError, json: bool) {
-    if matches!(error, CliError::Closed) {
+    if matches!(error, CliError::Closed | CliError::Told { .. }) {
         return;
     }
     if json {

@@ -17,9 +17,10 @@ pub(super) async fn run(backend: &Backend, config: &Config, out: &Output) -> Res
             out.value(&json!({"daemon": false, "home": config.home, "sessions": store.session_count().await?, "handoffs_in_flight": in_flight}))?;
             out.line(format!("No hermesd serves {}.", config.home.display()))?;
             out.line(format!("Handoffs in flight: {in_flight}"))?;
-            return Err(CliError::NoDaemon {
+            let error = CliError::NoDaemon {
                 message: "no daemon is running".into(),
-            });
+            };
+            return Err(error.after_value(out));
         }
     };
     let status: StatusView = client.call(Call::Status(Nothing {})).await?;

@@ -16,13 +16,19 @@ pub(super) fn read_yaml(path: &Path, layers: &mut Layers) -> Result<(), ConfigEr
     if text.trim().is_empty() {
         return Ok(());
     }
-    let tree: Json = serde_saphyr::from_str(&text).map_err(|e| {
-        // Never with the lines around it: a token may stand there.
-        let line = e.location().map_or(1, |at| at.line());
-        invalid(path, line, e.without_snippet())
-    })?;
+    let tree: Json =
+        serde_saphyr::from_str_with_options(&text, as_python_reads_it()).map_err(|e| {
+            // Never with the lines around it: a token may stand there.
+            let line = e.location().map_or(1, |at| at.line());
+            invalid(path, line, e.without_snippet())
+        })?;
     pick(&tree, path, layers);
     Ok(())
+}
+
+/// Of a key that stands twice, the last counts: Hermes runs with such files, so we do too.
+fn as_python_reads_it() -> serde_saphyr::Options {
+    serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins }
 }
 
 pub(super) fn read_gateway_json(path: &Path, layers: &mut Layers) -> Result<(), ConfigError> {

@@ -124,11 +124,11 @@ impl Config {
     }
 
     /// Every setting with the value in force and where it came from, secrets masked.
-    pub fn in_force(&self) -> impl Iterator<Item = (&str, String, &Origin)> {
+    pub fn in_force(&self) -> impl Iterator<Item = (&str, Value, &Origin)> {
         self.resolved.iter().map(|(key, r)| {
             let shown = match settings::find(key) {
-                Some(s) if s.secret => "********".to_owned(),
-                _ => r.value.to_string(),
+                Some(s) if s.secret => Value::Text("********".into()),
+                _ => r.value.clone(),
             };
             (key.as_str(), shown, &r.origin)
         })
@@ -170,7 +170,9 @@ fn build(
     let socket = get.text("control.socket").map(PathBuf::from);
     let config = Config {
         control: ControlConfig {
-            socket: socket.unwrap_or_else(|| places::default_socket(&home, environment)),
+            socket: socket
+                .map(|path| places::absolute(&path, environment))
+                .unwrap_or_else(|| places::default_socket(&home, environment)),
             group: get.text("control.group"),
             max_connections: get.integer("control.max_connections"),
             idle_timeout: get.duration_or_off("control.idle_timeout"),
@@ -211,10 +213,15 @@ fn build(
 fn platform(name: &str, get: &Getter) -> PlatformConfig {
     let key = |field: &str| format!("platforms.{name}.{field}");
     let token = get.text(&key("token")).map(SecretString::from);
+    // Name and thread belong to the chat they were written beside, not to another that overrides it.
+    let beside = |field: &str| {
+        get.text(&key(field))
+            .filter(|_| get.same_source(&key("home_channel"), &key(field)))
+    };
     let home_channel = get.text(&key("home_channel")).map(|chat_id| Home {
         chat_id,
-        name: get.text(&key("home_channel_name")),
-        thread_id: get.text(&key("home_channel_thread")),
+        name: beside("home_channel_name"),
+        thread_id: beside("home_channel_thread"),
     });
     PlatformConfig {
         name: name.to_owned(),
@@ -250,6 +257,12 @@ impl Getter<'_> {
             Some(Value::Text(text)) if !text.is_empty() => Some(text.clone()),
             _ => None,
         }
+    }
+
+    /// Whether both values come from the same kind of place.
+    fn same_source(&self, one: &str, other: &str) -> bool {
+        let kind = |key: &str| self.0.get(key).map(|r| std::mem::discriminant(&r.origin));
+        kind(one) == kind(other)
     }
 
     fn maybe_flag(&self, key: &str) -> Option<bool> {

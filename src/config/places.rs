@@ -70,6 +70,12 @@ fn set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
     env.get(name).map(String::as_str).filter(|v| !v.is_empty())
 }
 
+/// A path that means the same from every working directory.
+pub(super) fn absolute(path: &Path, env: &BTreeMap<String, String>) -> PathBuf {
+    let path = expand_tilde(path, env);
+    std::path::absolute(&path).unwrap_or(path)
+}
+
 fn expand_tilde(path: &Path, env: &BTreeMap<String, String>) -> PathBuf {
     match (path.strip_prefix("~"), set(env, "HOME")) {
         (Ok(rest), Some(home)) => Path::new(home).join(rest),

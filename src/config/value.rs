@@ -136,6 +136,17 @@ fn show_duration(d: Duration) -> String {
     }
 }
 
+impl serde::Serialize for Value {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Flag(flag) => serializer.serialize_bool(*flag),
+            Value::Integer(n) => serializer.serialize_i64(*n),
+            Value::Duration(d) => serializer.serialize_str(&show_duration(*d)),
+        }
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

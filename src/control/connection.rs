@@ -12,6 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -184,6 +185,7 @@ impl Reader<'_> {
     async fn next(&mut self) -> Input {
         let mut chunk = [0; 8192];
         let mut searched = 0;
+        let mut begun: Option<Instant> = (!self.buffer.is_empty()).then(Instant::now);
         loop {
             if let Some(at) = self.buffer[searched..].iter().position(|b| *b == b'\n') {
                 let rest = self.buffer.split_off(searched + at + 1);
@@ -200,19 +202,18 @@ impl Reader<'_> {
                 return Input::TooLong;
             }
             while self.under_way.try_join_next().is_some() {}
-            let begun = !self.buffer.is_empty();
-            let patience = if begun {
-                Some(FRAME_PATIENCE)
-            } else {
-                self.desk.limits.idle
-            };
             let mut stream = self.stream;
             let read = stream.read(&mut chunk);
-            let read = match patience {
+            // A frame has its time as a whole, however it drips in.
+            let deadline = match begun {
+                Some(begun) => Some(begun + FRAME_PATIENCE),
+                None => self.desk.limits.idle.map(|idle| Instant::now() + idle),
+            };
+            let read = match deadline {
                 None => read.await,
-                Some(patience) => match tokio::time::timeout(patience, read).await {
+                Some(deadline) => match tokio::time::timeout_at(deadline, read).await {
                     Ok(read) => read,
-                    Err(_) if begun => return Input::TooSlow,
+                    Err(_) if begun.is_some() => return Input::TooSlow,
                     // Whoever waits for an answer or for events is not idle.
                     Err(_) if self.subscribed || !self.under_way.is_empty() => continue,
                     Err(_) => return Input::Idle,
@@ -220,7 +221,10 @@ impl Reader<'_> {
             };
             match read {
                 Ok(0) | Err(_) => return Input::End,
-                Ok(n) => self.buffer.extend_from_slice(&chunk[..n]),
+                Ok(n) => {
+                    self.buffer.extend_from_slice(&chunk[..n]);
+                    begun.get_or_insert_with(Instant::now);
+                }
             }
         }
     }

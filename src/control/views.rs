@@ -17,6 +17,8 @@ use crate::store::{LocalMessage, LocalThread};
 const PAGE_BYTES: usize = MAX_FRAME / 2;
 /// One message may take this much of it; the rest is cut, and says so.
 const MESSAGE_BYTES: usize = MAX_FRAME / 8;
+/// What a listing shows of a note.
+const LISTED_NOTE: usize = 200;
 
 pub fn session(session: &Session) -> SessionView {
     let s = session.clone();
@@ -163,11 +165,40 @@ pub fn local_thread(thread: LocalThread) -> LocalThreadView {
     }
 }
 
+/// The newest that fit a frame, in the order they were said.
+pub fn local_messages(messages: Vec<LocalMessage>) -> Vec<LocalMessageView> {
+    let mut bytes = 0;
+    let fits = |view: &LocalMessageView| {
+        bytes += view.text.len() + 128;
+        bytes <= PAGE_BYTES
+    };
+    let mut views: Vec<_> = messages
+        .into_iter()
+        .rev()
+        .map(local_message)
+        .take_while(fits)
+        .collect();
+    views.reverse();
+    views
+}
+
+/// One line of a listing; `show` has the reply and the whole note.
+pub fn listed_handoff(handoff_: &Handoff) -> HandoffView {
+    let mut view = handoff(&Handoff {
+        reply: None,
+        ..handoff_.clone()
+    });
+    view.note = view
+        .note
+        .map(|note| note.chars().take(LISTED_NOTE).collect());
+    view
+}
+
 pub fn local_message(message: LocalMessage) -> LocalMessageView {
     LocalMessageView {
         id: message.id,
         author: message.author,
-        text: message.text,
+        text: shortened(&message.text),
         at: message.at,
     }
 }

@@ -10,8 +10,7 @@ use super::DaemonError;
 use crate::config::LogConfig;
 
 pub fn start(config: &LogConfig) -> Result<(), DaemonError> {
-    let filter = EnvFilter::try_new(&config.level)
-        .map_err(|e| DaemonError::Config(format!("log.level: {e}")))?;
+    let filter = filter(config)?;
     let to_journal = match config.target.as_str() {
         "journal" => true,
         "stderr" => false,
@@ -40,4 +39,8 @@ pub fn start(config: &LogConfig) -> Result<(), DaemonError> {
             registry.with(lines).try_init().map_err(failed)
         }
     }
+}
+
+pub(super) fn filter(config: &LogConfig) -> Result<EnvFilter, DaemonError> {
+    EnvFilter::try_new(&config.level).map_err(|e| DaemonError::Config(format!("log.level: {e}")))
 }

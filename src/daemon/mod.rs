@@ -212,6 +212,13 @@ impl Daemon {
     }
 }
 
+/// What a start would find wrong with the configuration beyond its form.
+pub fn check(config: &Config) -> Result<(), DaemonError> {
+    log::filter(&config.log)?;
+    Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
+    Ok(())
+}
+
 /// Runs hermesd in the foreground until a signal ends it.
 pub async fn run(config: Config) -> Result<(), DaemonError> {
     let doorman = Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;

@@ -68,6 +68,12 @@ pub async fn request(
         Some(name) => resolve(store, name).await?,
         None => only_live_session(store).await?,
     };
+    if let Some(state @ ("pending" | "running")) = session.handoff_state.as_deref() {
+        return Err(in_flight(format!(
+            "a handoff of {} is {state} already",
+            session.id
+        )));
+    }
     if is_busy(&session.id) {
         return Err(refuse(
             "turn_in_progress",
@@ -83,13 +89,17 @@ pub async fn request(
         .await
     {
         Ok(handoff) => Ok(handoff),
-        Err(StoreError::Conflict(reason)) => Err(refuse(
-            "in_flight",
-            reason,
-            "see `hermesctl handoffs`; `hermesctl handoffs cancel ID` stops it",
-        )),
+        Err(StoreError::Conflict(reason)) => Err(in_flight(reason)),
         Err(e) => Err(e.into()),
     }
+}
+
+fn in_flight(message: String) -> RequestError {
+    refuse(
+        "in_flight",
+        message,
+        "see `hermesctl handoffs`; `hermesctl handoffs cancel ID` stops it",
+    )
 }
 
 fn check_platform(platforms: &Platforms, name: &str) -> Result<(), RequestError> {

@@ -76,14 +76,12 @@ pub(super) async fn list(desk: &Desk, wish: HandoffList) -> Answer {
         .store
         .list_handoffs(session.as_deref(), wish.in_flight, limit)
         .await?;
-    // A listing of long replies would not fit a frame; `show` has them.
-    let views = handoffs.iter().map(|h| {
-        views::handoff(&Handoff {
-            reply: None,
-            ..h.clone()
-        })
-    });
-    answer(&views.collect::<Vec<_>>())
+    answer(
+        &handoffs
+            .iter()
+            .map(views::listed_handoff)
+            .collect::<Vec<_>>(),
+    )
 }
 
 pub(super) async fn show(desk: &Desk, id: i64) -> Answer {

@@ -31,12 +31,7 @@ pub(super) async fn read(desk: &Desk, wish: LocalRead) -> Answer {
             limit,
         )
         .await?;
-    answer(
-        &messages
-            .into_iter()
-            .map(views::local_message)
-            .collect::<Vec<_>>(),
-    )
+    answer(&views::local_messages(messages))
 }
 
 pub(super) async fn say(desk: &Desk, wish: LocalSay) -> Answer {
