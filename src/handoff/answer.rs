@@ -17,8 +17,12 @@ pub(super) async fn run(
         lease = context.turns.leases.take(&claim.handoff.session_id) => lease,
         () = cancel.cancelled() => return Err(StageError::Cancelled),
     };
-    let session = context.session(claim).await?;
-    let transcript = context.store.transcript(&session.id).await?;
+    let id = &claim.handoff.session_id;
+    let (session, transcript) = context
+        .store
+        .briefing(id, None)
+        .await?
+        .ok_or_else(|| StageError::Failed(format!("session {id} is gone")))?;
     let notice = notice(
         &session.name(),
         &claim.handoff.platform,

@@ -24,10 +24,10 @@ pub(super) async fn run(
                     StageError::Failed(format!("the reply was ready, but {failed}"))
                 }
             })?;
-        sent.push(id);
+        sent.push((delivery.id, id));
     }
     context.before(Stage::Delivered).await;
     context.store.record_sent(claim, &sent).await?;
-    claim.handoff.sent_ids = sent;
+    claim.handoff.sent_ids = sent.into_iter().map(|(_, message)| message).collect();
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::pause::{self, Side};
 use super::{Handoff, Stage, State, answer, bind, deliver, home, settle, thread};
 use crate::events::{Bus, Event};
 use crate::platform::{Availability, Platform, Platforms};
-use crate::session::{KeyRules, Session, Source};
+use crate::session::{KeyRules, Source};
 use crate::store::{Claim, Store, StoreError};
 use crate::turn::Turns;
 
@@ -66,14 +66,6 @@ impl Context {
         self.platforms.adapter(name).ok_or_else(|| {
             StageError::Failed(unavailable(name, &self.platforms.availability(name)))
         })
-    }
-
-    pub(super) async fn session(&self, claim: &Claim) -> Result<Session, StageError> {
-        let id = &claim.handoff.session_id;
-        self.store
-            .session(id)
-            .await?
-            .ok_or_else(|| StageError::Failed(format!("session {id} is gone")))
     }
 
     /// Where in the chat the reply goes.

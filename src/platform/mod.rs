@@ -2,6 +2,7 @@
 
 pub mod local;
 mod registry;
+mod retry;
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 pub use registry::{Availability, PlatformStatus, Platforms, Standing};
+pub use retry::with_retries;
 
 use crate::session::Source;
 

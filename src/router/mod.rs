@@ -170,14 +170,13 @@ impl Inner {
             () = self.stop.cancelled() => return Ok(()),
         };
         let row = self.store.begin_inbound(inbound.id, &session_id).await?;
-        let Some(session) = self.store.session(&session_id).await? else {
+        let Some((session, transcript)) = self.store.briefing(&session_id, Some(row)).await? else {
             let reason = format!("session {session_id} is gone");
             return self
                 .store
                 .fail_inbound(inbound.id, &reason, Vec::new())
                 .await;
         };
-        let transcript = self.store.transcript_before(&session_id, row).await?;
         let prompt = Prompt {
             session: &session,
             transcript: &transcript,
@@ -228,11 +227,27 @@ impl Inner {
                 );
                 continue;
             };
-            match deliver(&self.store, platform.as_ref(), &delivery, &self.stop).await {
-                Ok(_) | Err(DeliverError::Cancelled) => {}
-                Err(error) => {
-                    tracing::error!(%error, platform = name, session = delivery.session_id, "a reply was not delivered")
+            let outcome = match deliver(&self.store, platform.as_ref(), &delivery, &self.stop).await
+            {
+                Ok(id) => Ok(id),
+                Err(DeliverError::Failed { reason, .. }) => Err(reason),
+                // It stays in the ledger for the next start.
+                Err(DeliverError::Cancelled) => return,
+                Err(DeliverError::Store(error)) => {
+                    tracing::error!(%error, platform = name, "a reply waits for the next start");
+                    continue;
                 }
+            };
+            if let Err(reason) = &outcome {
+                tracing::error!(
+                    reason,
+                    platform = name,
+                    session = delivery.session_id,
+                    "a reply was not delivered"
+                );
+            }
+            if let Err(error) = self.store.delivery_ended(delivery.id, outcome).await {
+                tracing::error!(%error, "the outcome of a delivery could not be recorded");
             }
         }
     }

@@ -112,19 +112,24 @@ impl Store {
         id: i64,
         outcome: Result<String, String>,
     ) -> Result<(), StoreError> {
-        self.write(move |c| {
-            let (state, message_id, error) = match &outcome {
-                Ok(message_id) => (DeliveryState::Sent, Some(message_id), None),
-                Err(error) => (DeliveryState::Failed, None, Some(error)),
-            };
-            let mut update = c.prepare_cached(
-                "UPDATE hermesd_deliveries SET state = ?2, message_id = ?3, error = ?4, updated_at = ?5 WHERE id = ?1",
-            )?;
-            update.execute(params![id, state.as_str(), message_id, error, clock::now()])?;
-            Ok(())
-        })
-        .await
+        self.write(move |c| end(c, id, outcome.as_ref())).await
     }
+}
+
+pub(super) fn end(
+    c: &Connection,
+    id: i64,
+    outcome: Result<&String, &String>,
+) -> Result<(), StoreError> {
+    let (state, message_id, error) = match outcome {
+        Ok(message_id) => (DeliveryState::Sent, Some(message_id), None),
+        Err(error) => (DeliveryState::Failed, None, Some(error)),
+    };
+    let mut update = c.prepare_cached(
+        "UPDATE hermesd_deliveries SET state = ?2, message_id = ?3, error = ?4, updated_at = ?5 WHERE id = ?1",
+    )?;
+    update.execute(params![id, state.as_str(), message_id, error, clock::now()])?;
+    Ok(())
 }
 
 pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<(), StoreError> {

@@ -21,6 +21,8 @@ const ERROR_LENGTH: usize = 500;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     pub handoff: Handoff,
+    /// What people call the session.
+    pub session_name: String,
     pub fence: i64,
 }
 
@@ -187,13 +189,25 @@ impl Store {
         self.record(claim, Stage::Threaded, "thread", json).await
     }
 
+    /// Ledger rows and the platform's ids of what was sent.
     pub async fn record_sent(
         &self,
         claim: &Claim,
-        message_ids: &[String],
+        sent: &[(i64, String)],
     ) -> Result<(), StoreError> {
-        let json = serde_json::to_string(message_ids).unwrap_or_default();
-        self.record(claim, Stage::Delivered, "sent_ids", json).await
+        let (id, fence, sent) = (claim.handoff.id, claim.fence, sent.to_vec());
+        self.write(move |c| {
+            journal::advance(c, id, fence, Stage::Delivered)?;
+            for (delivery, message) in &sent {
+                deliveries::end(c, *delivery, Ok(message))?;
+            }
+            let messages: Vec<&String> = sent.iter().map(|(_, message)| message).collect();
+            let json = serde_json::to_string(&messages).unwrap_or_default();
+            c.prepare_cached("UPDATE hermesd_handoffs SET sent_ids = ?2 WHERE id = ?1")?
+                .execute(params![id, json])?;
+            Ok(())
+        })
+        .await
     }
 
     async fn record(

@@ -5,7 +5,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::routing::{self, Displaced};
-use super::{Claim, StoreError, deliveries, messages};
+use super::{Claim, StoreError, deliveries, messages, sessions};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 
@@ -121,7 +121,12 @@ pub(super) fn start(
     )?
     .execute(params![id, clock::now()])?;
     let handoff = by_id(c, id)?.ok_or(StoreError::Closed)?;
-    Ok(Claim { handoff, fence })
+    let session = sessions::by_id(c, &handoff.session_id)?.ok_or(StoreError::Closed)?;
+    Ok(Claim {
+        handoff,
+        session_name: session.name(),
+        fence,
+    })
 }
 
 /// Where a held claim stands.

@@ -3,8 +3,9 @@
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, sessions};
 use crate::clock;
+use crate::session::Session;
 use crate::session::transcript::{Content, Message, Role, Transcript};
 
 /// A row to append.
@@ -52,21 +53,30 @@ impl Store {
             .await
     }
 
+    /// What an agent has to know before a turn, in one look: the session, and what was said in it before `row`.
+    pub async fn briefing(
+        &self,
+        session_id: &str,
+        row: Option<i64>,
+    ) -> Result<Option<(Session, Transcript)>, StoreError> {
+        let session_id = session_id.to_owned();
+        self.read(move |c| {
+            let Some(session) = sessions::by_id(c, &session_id)? else {
+                return Ok(None);
+            };
+            Ok(Some((
+                session,
+                transcript(c, &session_id, row.unwrap_or(i64::MAX))?,
+            )))
+        })
+        .await
+    }
+
     /// The live rows of one session by row id.
     pub async fn transcript(&self, session_id: &str) -> Result<Transcript, StoreError> {
         let session_id = session_id.to_owned();
         self.read(move |c| transcript(c, &session_id, i64::MAX))
             .await
-    }
-
-    /// The same up to and without `row`: what came before a message that is stored already.
-    pub async fn transcript_before(
-        &self,
-        session_id: &str,
-        row: i64,
-    ) -> Result<Transcript, StoreError> {
-        let session_id = session_id.to_owned();
-        self.read(move |c| transcript(c, &session_id, row)).await
     }
 }
 

@@ -1,0 +1,39 @@
+//! Calls to a platform that may fail for a while: tried again with backoff, or when the platform says so.
+
+use std::time::Duration;
+
+use super::PlatformError;
+
+/// Tries before a call counts as failed.
+const ATTEMPTS: u32 = 5;
+const FIRST_WAIT: Duration = Duration::from_millis(250);
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// A call that takes longer counts as failed for now.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The call's result, or why there will be none. The error says how often it was tried.
+pub async fn with_retries<T, F>(platform: &str, mut call: impl FnMut() -> F) -> Result<T, String>
+where
+    F: Future<Output = Result<T, PlatformError>>,
+{
+    let mut wait = FIRST_WAIT;
+    let mut attempt = 1;
+    loop {
+        let (reason, retry_after) = match tokio::time::timeout(PATIENCE, call()).await {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(PlatformError::Permanent(reason))) => return Err(reason),
+            Ok(Err(PlatformError::Transient {
+                reason,
+                retry_after,
+            })) => (reason, retry_after),
+            Err(_) => (format!("no answer within {} s", PATIENCE.as_secs()), None),
+        };
+        if attempt >= ATTEMPTS {
+            return Err(format!("{reason} ({attempt} tries)"));
+        }
+        tracing::warn!(platform, attempt, reason, "a call failed, trying again");
+        tokio::time::sleep(retry_after.unwrap_or(wait)).await;
+        wait = (wait * 2).min(LONGEST_WAIT);
+        attempt += 1;
+    }
+}
