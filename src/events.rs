@@ -1,10 +1,11 @@
 //! What happens in the daemon, told to whoever listens. Listeners that fall behind learn how much they missed; nothing
 //! depends on an event alone, since the store has it all.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, oneshot};
 
 use crate::clock;
 use crate::handoff::{Stage, State};
@@ -72,6 +73,8 @@ pub struct Told {
 pub struct Bus {
     sender: broadcast::Sender<Arc<Told>>,
     seq: Arc<AtomicU64>,
+    /// Who waits for the end of which handoff: they need not hear all the rest.
+    endings: Arc<Mutex<HashMap<i64, Vec<oneshot::Sender<()>>>>>,
 }
 
 impl Default for Bus {
@@ -79,12 +82,18 @@ impl Default for Bus {
         Bus {
             sender: broadcast::channel(BACKLOG).0,
             seq: Arc::default(),
+            endings: Arc::default(),
         }
     }
 }
 
 impl Bus {
     pub fn tell(&self, event: Event) {
+        if let Event::HandoffEnded { id, .. } = &event {
+            for waiting in self.endings().remove(id).unwrap_or_default() {
+                let _ = waiting.send(());
+            }
+        }
         let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
         // Nobody listening is the usual case.
         let _ = self.sender.send(Arc::new(Told {
@@ -92,6 +101,22 @@ impl Bus {
             at: clock::now(),
             event,
         }));
+    }
+
+    /// Resolves when the end of this handoff is told. Ask before looking into the store, so that no end falls in between.
+    pub fn ending(&self, id: i64) -> oneshot::Receiver<()> {
+        let (ended, ending) = oneshot::channel();
+        let mut endings = self.endings();
+        let waiting = endings.entry(id).or_default();
+        waiting.retain(|other| !other.is_closed());
+        waiting.push(ended);
+        ending
+    }
+
+    fn endings(&self) -> MutexGuard<'_, HashMap<i64, Vec<oneshot::Sender<()>>>> {
+        self.endings
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     pub fn listen(&self) -> broadcast::Receiver<Arc<Told>> {

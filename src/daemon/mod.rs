@@ -118,6 +118,7 @@ impl Daemon {
             handle.clone(),
             watchdog,
             Box::new(service::progress),
+            work_stop.clone(),
         );
         let desk = Arc::new(Desk {
             store,
@@ -180,7 +181,7 @@ impl Daemon {
                 work_stop.clone(),
             ));
         }
-        let queue = tokio::spawn(queue.run(work_stop.clone()));
+        let queue = tokio::spawn(queue.run());
         service::ready(&config.home);
         platforms.connect_all(&tasks, &work_stop);
         if let Err(error) = router.recover().await {
@@ -274,8 +275,8 @@ fn stop_on_signals(stop: &CancellationToken) -> Result<(), DaemonError> {
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
-        .max_blocking_threads(16)
-        .thread_keep_alive(Duration::from_secs(30))
+        .max_blocking_threads(4)
+        .thread_keep_alive(Duration::from_secs(10))
         .enable_all()
         .build()
 }

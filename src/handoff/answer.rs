@@ -53,17 +53,12 @@ pub(super) async fn run(
         () = context.before(Stage::Answered) => {}
         () = cancel.cancelled() => return Err(StageError::Cancelled),
     }
-    context
-        .store
-        .record_answer(
-            claim,
-            Answer {
-                notice,
-                reply: reply.clone(),
-                deliveries: vec![delivery],
-            },
-        )
-        .await?;
+    let answer = Answer {
+        notice,
+        reply: reply.clone(),
+        deliveries: vec![delivery],
+    };
+    claim.deliveries = context.store.record_answer(claim, answer).await?;
     claim.handoff.reply = Some(reply);
     Ok(())
 }

@@ -14,7 +14,11 @@ pub(super) async fn run(
 ) -> Result<(), StageError> {
     let platform = context.adapter(&claim.handoff)?;
     let mut sent = Vec::new();
-    for delivery in context.store.deliveries_of(claim.handoff.id).await? {
+    let mut deliveries = std::mem::take(&mut claim.deliveries);
+    if deliveries.is_empty() {
+        deliveries = context.store.deliveries_of(claim.handoff.id).await?;
+    }
+    for delivery in deliveries {
         let id = deliver(&context.store, platform.as_ref(), &delivery, cancel)
             .await
             .map_err(|e| match e {

@@ -11,8 +11,8 @@ use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::State;
 use super::pipeline::{self, Context, unavailable};
+use super::{Handoff, State};
 use crate::clock;
 use crate::config::HandoffConfig;
 use crate::daemon::identity::Identity;
@@ -27,14 +27,30 @@ const GUARD_SECONDS: f64 = 600.0;
 #[derive(Clone, Default)]
 pub struct Handle {
     wake: Arc<Notify>,
+    /// Session and platform of rows that need not be looked for.
+    asked: Arc<Mutex<Vec<(String, String)>>>,
     foreign: Arc<Notify>,
     running: Arc<Mutex<HashMap<i64, CancellationToken>>>,
 }
 
 impl Handle {
-    /// A row was written by this daemon.
-    pub fn wake(&self) {
+    /// This daemon has written a pending row.
+    pub fn requested(&self, handoff: &Handoff) {
+        let asked = (handoff.session_id.clone(), handoff.platform.clone());
+        self.asked
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+            .push(asked);
         self.wake.notify_one();
+    }
+
+    fn take_asked(&self) -> Vec<(String, String)> {
+        std::mem::take(
+            &mut self
+                .asked
+                .lock()
+                .unwrap_or_else(|poisoned| poisoned.into_inner()),
+        )
     }
 
     /// Another program has written to the database.
@@ -106,6 +122,11 @@ pub struct Queue {
     /// Counts the passes of the clock, to forget what is no longer there.
     passes: u64,
     renewed: Instant,
+    tracker: TaskTracker,
+    /// Sessions whose work has ended.
+    done: mpsc::Sender<String>,
+    finished: mpsc::Receiver<String>,
+    stop: CancellationToken,
 }
 
 impl Queue {
@@ -116,6 +137,7 @@ impl Queue {
         handle: Handle,
         watchdog: Option<Duration>,
         progress: Box<dyn Fn() + Send + Sync>,
+        stop: CancellationToken,
     ) -> Queue {
         // Often enough for the poll, for the leases and for the watchdog.
         let tick = [
@@ -124,6 +146,7 @@ impl Queue {
             watchdog.map(|w| w / 2),
         ];
         let tick = tick.into_iter().flatten().min().unwrap_or(config.lease / 3);
+        let (done, finished) = mpsc::channel(config.parallel.max(1));
         Queue {
             context,
             config,
@@ -138,25 +161,27 @@ impl Queue {
             first_seen: HashMap::new(),
             passes: 0,
             renewed: Instant::now(),
+            tracker: TaskTracker::new(),
+            done,
+            finished,
+            stop,
         }
     }
 
-    /// Runs until `stop`, then waits for the work at hand to finish or to let go.
-    pub async fn run(mut self, stop: CancellationToken) {
-        let tracker = TaskTracker::new();
-        let (done, mut finished) = mpsc::channel::<String>(self.config.parallel.max(1));
+    /// Runs until it is stopped, then waits for the work at hand to finish or to let go.
+    pub async fn run(mut self) {
         let mut clock = tokio::time::interval(self.tick);
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let pass = tokio::select! {
-                () = stop.cancelled() => break,
+                () = self.stop.cancelled() => break,
                 _ = clock.tick() => Pass::Clock,
                 () = self.handle.wake.notified() => Pass::Woken,
                 () = self.handle.foreign.notified() => Pass::Foreign,
-                () = self.context.platforms.changed() => Pass::Woken,
-                Some(session_id) = finished.recv() => {
+                () = self.context.platforms.changed() => Pass::Changed,
+                Some(session_id) = self.finished.recv() => {
                     self.finish(&session_id);
-                    while let Ok(session_id) = finished.try_recv() {
+                    while let Ok(session_id) = self.finished.try_recv() {
                         self.finish(&session_id);
                     }
                     Pass::Finished
@@ -167,10 +192,10 @@ impl Queue {
             } else {
                 (self.progress)();
             }
-            self.start_work(&tracker, &done, &stop);
+            self.start_work();
         }
-        tracker.close();
-        tracker.wait().await;
+        self.tracker.close();
+        self.tracker.wait().await;
     }
 
     fn finish(&mut self, session_id: &str) {
@@ -182,10 +207,16 @@ impl Queue {
         match pass {
             Pass::Finished if self.more && self.backlog.is_empty() => self.scan_pending().await,
             Pass::Finished => Ok(()),
-            Pass::Woken => self.scan_pending().await,
+            Pass::Woken => {
+                let asked = self.handle.take_asked();
+                self.consider(asked).await
+            }
+            Pass::Changed => self.scan_pending().await,
+            // The request first, which somebody waits for.
             Pass::Foreign => {
-                self.yield_to_others().await?;
-                self.scan_pending().await
+                self.scan_pending().await?;
+                self.start_work();
+                self.yield_to_others().await
             }
             Pass::Clock => {
                 self.renew_leases().await?;
@@ -281,6 +312,11 @@ impl Queue {
         let except = self.context.platforms.connecting();
         let rows = self.context.store.pending_handoffs(limit, &except).await?;
         self.more = rows.len() == limit;
+        self.consider(rows).await
+    }
+
+    /// Pending rows: those that can run are put in line, those that never can are turned away.
+    async fn consider(&mut self, rows: Vec<(String, String)>) -> Result<(), StoreError> {
         for (session_id, platform) in rows {
             if self.taken.contains(&session_id) {
                 continue;
@@ -394,12 +430,7 @@ impl Queue {
         }
     }
 
-    fn start_work(
-        &mut self,
-        tracker: &TaskTracker,
-        done: &mpsc::Sender<String>,
-        stop: &CancellationToken,
-    ) {
+    fn start_work(&mut self) {
         while self.at_work < self.config.parallel {
             let Some(work) = self.backlog.pop_front() else {
                 return;
@@ -408,11 +439,11 @@ impl Queue {
             let (context, handle, done, stop) = (
                 self.context.clone(),
                 self.handle.clone(),
-                done.clone(),
-                stop.clone(),
+                self.done.clone(),
+                self.stop.clone(),
             );
             let (owner, until) = (self.identity.to_string(), self.lease_until());
-            tracker.spawn(async move {
+            self.tracker.spawn(async move {
                 let session_id = work.session_id().to_owned();
                 // A panic in a stage must not lose the place at work for ever.
                 let task = tokio::spawn(perform(context, handle, work, owner, until, stop));
@@ -427,7 +458,11 @@ impl Queue {
 
 enum Pass {
     Clock,
+    /// Requests of this daemon's own.
     Woken,
+    /// A platform came up or went down.
+    Changed,
+    /// Another program has written.
     Foreign,
     Finished,
 }

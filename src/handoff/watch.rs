@@ -5,18 +5,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use inotify::{Inotify, WatchMask};
+use tokio::time::Instant;
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::store::Store;
 
-/// A commit's bytes reach the log a moment before the database counts them: after a write that changed nothing yet, look
-/// again a little later, and once more.
-const SECOND_LOOKS: [Duration; 3] = [
-    Duration::from_millis(1),
-    Duration::from_millis(5),
-    Duration::from_millis(50),
-];
+/// A commit's bytes reach the log before the database counts them, by as long as a disk takes to flush: after a write
+/// that changed nothing yet, look again, at first every millisecond.
+const LOOKS: [u64; 14] = [1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64];
+/// Our own writes raise events too: a look a millisecond is enough.
+const BREATH: Duration = Duration::from_millis(1);
 
 /// Calls `changed` whenever another program has committed, until `stop`. Without inotify (a network file system, say) the
 /// caller's poll has to do, and the log says so.
@@ -41,18 +40,25 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
     )?;
     let mut events = inotify.into_event_stream([0; 4096])?;
     let mut seen = store.foreign_version().await.ok();
-    let mut looks = SECOND_LOOKS.len();
+    let mut looks = LOOKS.len();
+    let mut looked = Instant::now();
     loop {
-        let wait = SECOND_LOOKS.get(looks).copied();
+        let wait = LOOKS.get(looks).copied().map(Duration::from_millis);
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(event)) if event.name.as_ref().is_some_and(|name| is_database(name)) => looks = 0,
+                Some(Ok(event)) if event.name.as_ref().is_some_and(|name| is_database(name)) => {
+                    looks = 0;
+                    if looked.elapsed() < BREATH {
+                        continue;
+                    }
+                }
                 Some(Ok(_)) => continue,
                 Some(Err(error)) => return Err(error),
                 None => return Ok(()),
             },
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => looks += 1,
         }
+        looked = Instant::now();
         let version = store.foreign_version().await.ok();
         if version != seen {
             seen = version;

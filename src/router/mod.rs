@@ -172,10 +172,10 @@ impl Inner {
         let row = self.store.begin_inbound(inbound.id, &session_id).await?;
         let Some((session, transcript)) = self.store.briefing(&session_id, Some(row)).await? else {
             let reason = format!("session {session_id} is gone");
-            return self
-                .store
+            self.store
                 .fail_inbound(inbound.id, &reason, Vec::new())
-                .await;
+                .await?;
+            return Ok(());
         };
         let prompt = Prompt {
             session: &session,
@@ -192,10 +192,11 @@ impl Inner {
             handoff_id: None,
             text,
         };
-        match reply {
+        let sends = match reply {
             Ok(reply) => {
+                let sends = vec![send(reply.clone())];
                 self.store
-                    .answer_inbound(inbound.id, &session_id, &reply, vec![send(reply.clone())])
+                    .answer_inbound(inbound.id, &session_id, &reply, sends)
                     .await?
             }
             // The daemon stops: the message is answered after the next start.
@@ -205,14 +206,10 @@ impl Inner {
                 let text = format!("I could not answer: {error}. Say it again to try once more.");
                 self.store
                     .fail_inbound(inbound.id, &error.to_string(), vec![send(text)])
-                    .await?;
+                    .await?
             }
-        }
+        };
         drop(lease);
-        let sends = self
-            .store
-            .open_deliveries_of(&format!("inbound:{}:", inbound.id))
-            .await?;
         self.send_all(sends).await;
         Ok(())
     }

@@ -84,19 +84,6 @@ impl Store {
         .await
     }
 
-    /// What one message's answer still has to send; its send keys begin alike.
-    pub async fn open_deliveries_of(&self, key_prefix: &str) -> Result<Vec<Delivery>, StoreError> {
-        let (from, to) = (key_prefix.to_owned(), format!("{key_prefix}\u{10FFFF}"));
-        self.read(move |c| {
-            select(
-                c,
-                "state IN ('pending', 'sending') AND send_key >= ?1 AND send_key < ?2",
-                [from, to],
-            )
-        })
-        .await
-    }
-
     pub async fn delivery_started(&self, id: i64) -> Result<(), StoreError> {
         self.write(move |c| {
             let mut update =
@@ -132,12 +119,12 @@ pub(super) fn end(
     Ok(())
 }
 
-pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<(), StoreError> {
+pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, StoreError> {
     let mut insert = c.prepare_cached(
         "INSERT INTO hermesd_deliveries (platform, source, session_id, handoff_id, send_key, text, state, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7) ON CONFLICT (send_key) DO NOTHING",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7)",
     )?;
-    insert.execute(params![
+    let id = insert.insert(params![
         new.source.platform,
         new.source.to_origin().to_string(),
         new.session_id,
@@ -146,7 +133,16 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<(), StoreError
         new.text,
         clock::now()
     ])?;
-    Ok(())
+    Ok(Delivery {
+        id,
+        send_key: new.send_key.clone(),
+        source: new.source.clone(),
+        session_id: new.session_id.clone(),
+        text: new.text.clone(),
+        state: DeliveryState::Pending,
+        attempts: 0,
+        message_id: None,
+    })
 }
 
 pub(super) fn abandon(c: &Connection, handoff_id: i64) -> Result<(), StoreError> {

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::journal::{self, Changed};
 use super::messages::{self, NewMessage};
-use super::{NewDelivery, Store, StoreError, deliveries, routing, sessions};
+use super::{Delivery, NewDelivery, Store, StoreError, deliveries, routing, sessions};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 use crate::platform::{Home, Opened};
@@ -23,6 +23,8 @@ pub struct Claim {
     pub handoff: Handoff,
     /// What people call the session.
     pub session_name: String,
+    /// What its answer has to send, when this owner has just written it; else the ledger knows.
+    pub deliveries: Vec<Delivery>,
     pub fence: i64,
 }
 
@@ -265,7 +267,11 @@ impl Store {
     }
 
     /// Writes the notice, the reply and the ledger rows of what is to be sent, all at once.
-    pub async fn record_answer(&self, claim: &Claim, answer: Answer) -> Result<(), StoreError> {
+    pub async fn record_answer(
+        &self,
+        claim: &Claim,
+        answer: Answer,
+    ) -> Result<Vec<Delivery>, StoreError> {
         let (id, fence, session_id) = (
             claim.handoff.id,
             claim.fence,
@@ -279,15 +285,16 @@ impl Store {
                 messages::append(c, &session_id, &NewMessage::reply(&answer.reply))?,
             ];
             messages::count_model_call(c, &session_id)?;
-            for delivery in &answer.deliveries {
-                deliveries::insert(c, delivery)?;
-            }
             let rows = serde_json::to_string(&rows).unwrap_or_default();
             c.prepare_cached(
                 "UPDATE hermesd_handoffs SET reply = ?2, message_rows = ?3 WHERE id = ?1",
             )?
             .execute(params![id, answer.reply, rows])?;
-            Ok(())
+            answer
+                .deliveries
+                .iter()
+                .map(|new| deliveries::insert(c, new))
+                .collect()
         })
         .await
     }

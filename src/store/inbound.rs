@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::messages::{self, NewMessage};
-use super::{NewDelivery, Store, StoreError, deliveries};
+use super::{Delivery, NewDelivery, Store, StoreError, deliveries};
 use crate::clock;
 use crate::session::transcript::Role;
 use crate::session::{ChatType, Source};
@@ -110,7 +110,7 @@ impl Store {
         session_id: &str,
         reply: &str,
         sends: Vec<NewDelivery>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Delivery>, StoreError> {
         let (session_id, reply) = (session_id.to_owned(), reply.to_owned());
         self.write(move |c| {
             let changed = c
@@ -121,7 +121,7 @@ impl Store {
             }
             messages::append(c, &session_id, &NewMessage::reply(&reply))?;
             messages::count_model_call(c, &session_id)?;
-            sends.iter().try_for_each(|send| deliveries::insert(c, send))
+            sends.iter().map(|send| deliveries::insert(c, send)).collect()
         })
         .await
     }
@@ -132,7 +132,7 @@ impl Store {
         id: i64,
         reason: &str,
         sends: Vec<NewDelivery>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<Vec<Delivery>, StoreError> {
         let reason = reason.to_owned();
         self.write(move |c| {
             c.execute(
@@ -141,7 +141,8 @@ impl Store {
             )?;
             sends
                 .iter()
-                .try_for_each(|send| deliveries::insert(c, send))
+                .map(|send| deliveries::insert(c, send))
+                .collect()
         })
         .await
     }

@@ -125,6 +125,7 @@ pub(super) fn start(
     Ok(Claim {
         handoff,
         session_name: session.name(),
+        deliveries: Vec::new(),
         fence,
     })
 }

@@ -3,6 +3,7 @@
 //! One thread writes and groups commits; readers stand beside it. Hermes' own tables are shared with other programs,
 //! so every change of a handoff is a compare-and-set, and tables of ours are called `hermesd_*`.
 
+mod checkpoint;
 mod deliveries;
 mod error;
 mod handoffs;
@@ -58,6 +59,7 @@ impl Store {
     ) -> Result<Store, StoreError> {
         let path = home.join("state.db");
         let connection = open::open(&path, mode, accept_newer_schema)?;
+        let checkpoints = checkpoint::Checkpoints::start(&path, open::beside(&path)?)?;
         let sessions_dir = home
             .canonicalize()
             .unwrap_or_else(|_| home.to_owned())
@@ -66,7 +68,7 @@ impl Store {
         Ok(Store {
             inner: Arc::new(Inner {
                 readers: readers::Readers::new(path.clone()),
-                writer: writer::Writer::start(connection),
+                writer: writer::Writer::start(connection, checkpoints),
                 scope: sessions_dir.to_string_lossy().into_owned(),
                 path,
                 mirror: routing::Mirror::default(),

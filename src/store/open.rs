@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use super::StoreError;
@@ -120,12 +121,31 @@ fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
     let journal: String =
         connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     tracing::debug!(journal, "database opened");
-    connection.execute_batch("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;")?;
+    connection.execute_batch(
+        "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 0;",
+    )?;
+    stable_plans(&connection)?;
     connection.set_prepared_statement_cache_capacity(128);
     schema::bring_up(&connection)?;
     // From here on the writer retries with jitter itself.
     connection.busy_timeout(Duration::ZERO)?;
     Ok(connection)
+}
+
+/// A second connection to a database that is open already.
+pub(super) fn beside(path: &Path) -> Result<Connection, StoreError> {
+    // Read-write at the file level, so that SQLite can recover the log of a program that died.
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(Duration::from_secs(5))?;
+    stable_plans(&connection)?;
+    Ok(connection)
+}
+
+/// Plans that do not hang on bound values: else SQLite compiles our statements anew for every row it is asked about.
+fn stable_plans(connection: &Connection) -> Result<(), StoreError> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 fn explain(path: &Path, error: StoreError) -> StoreError {

@@ -91,6 +91,9 @@ impl Store {
     /// The entry of the older file, for keys that the table lacks.
     pub(super) async fn mirrored(&self, key: &str) -> Option<Value> {
         let (path, key) = (self.mirror_path(), key.to_owned());
+        if !path.exists() {
+            return None;
+        }
         tokio::task::spawn_blocking(move || read_mirror(&path).ok()??.get(&key).cloned())
             .await
             .ok()?

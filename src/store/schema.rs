@@ -153,6 +153,7 @@ const TITLE_INDEX: &str = "CREATE UNIQUE INDEX IF NOT EXISTS idx_sessions_title_
 
 const OWN_TABLES: &str = "
 CREATE TABLE IF NOT EXISTS hermesd_schema (version INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS hermesd_sessions_live ON sessions(started_at) WHERE ended_at IS NULL;
 CREATE TABLE IF NOT EXISTS hermesd_handoffs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id TEXT NOT NULL,

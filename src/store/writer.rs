@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::StoreError;
+use super::checkpoint::Checkpoints;
 
 /// Jobs that may wait; past it callers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -67,11 +68,11 @@ where
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection) -> Writer {
+    pub(super) fn start(connection: Connection, checkpoints: Checkpoints) -> Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || serve(connection, queue));
+            .spawn(move || serve(connection, checkpoints, queue));
         Writer {
             jobs: Some(jobs),
             thread: Mutex::new(thread.ok()),
@@ -124,7 +125,11 @@ impl Drop for Writer {
     }
 }
 
-fn serve(connection: Connection, mut queue: mpsc::Receiver<Box<dyn Job>>) {
+fn serve(
+    connection: Connection,
+    checkpoints: Checkpoints,
+    mut queue: mpsc::Receiver<Box<dyn Job>>,
+) {
     let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP);
     while let Some(first) = queue.blocking_recv() {
         group.push(first);
@@ -136,80 +141,58 @@ fn serve(connection: Connection, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         }
         let (writes, questions): (Vec<_>, Vec<_>) =
             group.drain(..).partition(|job| job.transactional());
-        commit(&connection, writes);
+        if !writes.is_empty() {
+            commit(&connection, writes);
+            checkpoints.after_commit(&connection);
+        }
         for mut question in questions {
             question.run(&connection);
             question.finish(Ok(()));
         }
     }
+    drop(checkpoints);
     // Errors here would only repeat what the last commit said.
     let _ = connection.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
 }
 
+/// Commits all of them together, or, when one of them fails or the group cannot be committed, each alone.
 fn commit(connection: &Connection, mut group: Vec<Box<dyn Job>>) {
-    if group.is_empty() {
-        return;
-    }
+    let alone = group.len() == 1;
     let outcome = transaction(connection, &mut group);
-    if outcome.is_err() && group.len() > 1 {
-        // One of them may be what cannot be committed (a full disk, say): each gets a chance of its own.
+    if !alone && !matches!(outcome, Ok(Done::Committed)) {
+        // Savepoints would keep them apart too, but make the full-text index flush at every one.
         for job in group {
             commit(connection, vec![job]);
         }
         return;
     }
-    let mut outcome = Some(outcome);
+    let mut outcome = Some(outcome.map(|_| ()));
     for job in group {
         job.finish(outcome.take().unwrap_or(Ok(())));
     }
 }
 
-/// One transaction for all; a job that fails is undone alone, by its savepoint.
-fn transaction(connection: &Connection, group: &mut [Box<dyn Job>]) -> Result<(), StoreError> {
-    begin(connection)?;
-    let alone = group.len() == 1;
-    let ran = group.iter_mut().try_for_each(|job| {
-        if alone {
-            // Nothing to keep apart: a failure undoes the whole transaction.
-            return if job.run(connection) {
-                Ok(())
-            } else {
-                Err(None)
-            };
-        }
-        savepoint(connection, job.as_mut()).map_err(Some)
-    });
-    let outcome = match ran {
-        Ok(()) => connection
-            .prepare_cached("COMMIT")
-            .and_then(|mut s| s.execute([]))
-            .map(|_| ())
-            .map_err(StoreError::from),
-        Err(Some(e)) => Err(e),
-        // The job itself holds the reason.
-        Err(None) => {
-            let _ = connection.execute_batch("ROLLBACK");
-            return Ok(());
-        }
-    };
-    if outcome.is_err() && !connection.is_autocommit() {
-        let _ = connection.execute_batch("ROLLBACK");
-    }
-    outcome
+enum Done {
+    Committed,
+    /// A job failed, and holds the reason; nothing was changed.
+    RolledBack,
 }
 
-fn savepoint(connection: &Connection, job: &mut dyn Job) -> Result<(), StoreError> {
-    let run = |sql| {
-        connection
-            .prepare_cached(sql)
-            .and_then(|mut s| s.execute([]))
+fn transaction(connection: &Connection, group: &mut [Box<dyn Job>]) -> Result<Done, StoreError> {
+    begin(connection)?;
+    let outcome = if group.iter_mut().all(|job| job.run(connection)) {
+        let commit = connection
+            .prepare_cached("COMMIT")
+            .and_then(|mut s| s.execute([]));
+        commit.map(|_| Done::Committed).map_err(StoreError::from)
+    } else {
+        Ok(Done::RolledBack)
     };
-    run("SAVEPOINT job")?;
-    if !job.run(connection) {
-        run("ROLLBACK TO job")?;
+    // Some errors end the transaction by themselves.
+    if !connection.is_autocommit() {
+        connection.execute_batch("ROLLBACK")?;
     }
-    run("RELEASE job")?;
-    Ok(())
+    outcome
 }
 
 fn begin(connection: &Connection) -> Result<(), StoreError> {

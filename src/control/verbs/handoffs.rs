@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::sync::broadcast::error::RecvError;
-
 use super::{Answer, LONGEST_LIST, USUAL_LIST, answer, not_found, refused};
 use crate::control::{Desk, views};
 use crate::events::Event;
@@ -32,7 +30,7 @@ async fn ask(desk: &Desk, wish: &Wish) -> Result<Handoff, RpcError> {
         session_id: handoff.session_id.clone(),
         platform: handoff.platform.clone(),
     });
-    desk.queue.wake();
+    desk.queue.requested(&handoff);
     Ok(handoff)
 }
 
@@ -43,26 +41,13 @@ async fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
 
 /// Answers when the handoff has ended. Listens before it looks, so that no end falls in between.
 pub(super) async fn wait(desk: &Desk, id: i64) -> Answer {
-    let mut events = desk.bus.listen();
     loop {
+        let ending = desk.bus.ending(id);
         let handoff = find(desk, id).await?;
         if handoff.state.is_final() {
             return answer(&views::handoff(&handoff));
         }
-        let news = async {
-            loop {
-                match events.recv().await {
-                    Ok(told) if matches!(told.event, Event::HandoffEnded { id: ended, .. } if ended == id) =>
-                    {
-                        return;
-                    }
-                    Ok(_) => {}
-                    Err(RecvError::Lagged(_)) => return,
-                    Err(RecvError::Closed) => return std::future::pending().await,
-                }
-            }
-        };
-        let _ = tokio::time::timeout(LOOK_AGAIN, news).await;
+        let _ = tokio::time::timeout(LOOK_AGAIN, ending).await;
     }
 }
 
