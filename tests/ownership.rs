@@ -227,12 +227,7 @@ async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
         .await
         .unwrap()
         .unwrap();
-    let orphan = store
-        .running_elsewhere("second")
-        .await
-        .unwrap()
-        .pop()
-        .unwrap();
+    let orphan = store.running_handoffs().await.unwrap().pop().unwrap();
     let new = store
         .take_over(&orphan, "second", 0.0)
         .await

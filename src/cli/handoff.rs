@@ -164,7 +164,7 @@ async fn watch_row(
     let wake = changed.clone();
     tokio::spawn(watch::run(store.clone(), move || wake.notify_one(), stop));
     loop {
-        let Some(now) = store.handoff(id).await? else {
+        let Some(now) = store.handoff(id)? else {
             return Err(CliError::Other(format!(
                 "handoff {id} is gone from the database"
             )));

@@ -131,7 +131,7 @@ fn listed(handoffs: Vec<Handoff>) -> Vec<HandoffView> {
 async fn find(backend: &Backend, id: i64) -> Result<HandoffView, CliError> {
     match backend {
         Backend::Daemon(client) => Ok(client.call(Call::HandoffShow(HandoffId { id })).await?),
-        Backend::Direct(store) => match store.handoff(id).await? {
+        Backend::Direct(store) => match store.handoff(id)? {
             Some(handoff) => Ok(views::handoff(&handoff)),
             None => Err(CliError::Refused {
                 message: format!("there is no handoff {id}"),

@@ -91,7 +91,8 @@ async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
         outbox,
         subscribe,
         buffer: Vec::new(),
-        under_way: JoinSet::new(),
+        waits: JoinSet::new(),
+        work: TaskTracker::new(),
         greeted: false,
         subscribed: false,
     };
@@ -126,7 +127,8 @@ struct Reader<'a> {
     outbox: mpsc::Sender<Vec<u8>>,
     subscribe: mpsc::Sender<Subscription>,
     buffer: Vec<u8>,
-    under_way: JoinSet<()>,
+    waits: JoinSet<()>,
+    work: TaskTracker,
     greeted: bool,
     subscribed: bool,
 }
@@ -169,11 +171,15 @@ impl Reader<'_> {
             }
         }
         // The client has said all it wants to: it still gets its answers, unless it has left for good or we stop.
-        let under_way = &mut self.under_way;
+        let (waits, work) = (&mut self.waits, &self.work);
+        work.close();
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
-            () = async { while under_way.join_next().await.is_some() {} } => {}
+            () = async {
+                while waits.join_next().await.is_some() {}
+                work.wait().await;
+            } => {}
             () = gone(self.stream) => {}
         }
     }
@@ -201,7 +207,7 @@ impl Reader<'_> {
             if searched > MAX_FRAME {
                 return Input::TooLong;
             }
-            while self.under_way.try_join_next().is_some() {}
+            while self.waits.try_join_next().is_some() {}
             let mut stream = self.stream;
             let read = stream.read(&mut chunk);
             // A frame has its time as a whole, however it drips in.
@@ -215,7 +221,11 @@ impl Reader<'_> {
                     Ok(read) => read,
                     Err(_) if begun.is_some() => return Input::TooSlow,
                     // Whoever waits for an answer or for events is not idle.
-                    Err(_) if self.subscribed || !self.under_way.is_empty() => continue,
+                    Err(_)
+                        if self.subscribed || !self.waits.is_empty() || !self.work.is_empty() =>
+                    {
+                        continue;
+                    }
                     Err(_) => return Input::Idle,
                 },
             };
@@ -264,16 +274,24 @@ impl Reader<'_> {
     }
 
     async fn start(&mut self, id: Option<Value>, call: Call) {
-        while self.under_way.len() >= IN_FLIGHT {
-            self.under_way.join_next().await;
+        while self.waits.len() + self.work.len() >= IN_FLIGHT {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+            while self.waits.try_join_next().is_some() {}
         }
+        let is_wait = matches!(call, Call::HandoffWait(_));
         let (desk, outbox) = (self.desk.clone(), self.outbox.clone());
-        self.under_way.spawn(async move {
+        let task = async move {
             let answer = verbs::perform(&desk, call).await;
             if let Some(id) = id {
                 let _ = outbox.send(response(id, answer)).await;
             }
-        });
+        };
+        // What a request has set going is not stopped by a client that leaves; only waiting is pointless then.
+        if is_wait {
+            self.waits.spawn(task);
+        } else {
+            self.work.spawn(task);
+        }
     }
 
     async fn answer(&self, id: Option<Value>, answer: Answer) {

@@ -54,7 +54,9 @@ impl DaemonError {
         match self {
             DaemonError::Config(_) => 78,
             DaemonError::HomeTaken(_) | DaemonError::Listen(listener::ListenError::Taken(..)) => 69,
-            DaemonError::Store(StoreError::Busy(_) | StoreError::Full) => 1,
+            DaemonError::Store(
+                StoreError::Busy(_) | StoreError::Full | StoreError::Replaced(_),
+            ) => 1,
             DaemonError::Store(_) => 65,
             DaemonError::Listen(_) | DaemonError::Io { .. } => 1,
         }
@@ -156,7 +158,7 @@ impl Daemon {
         listener: interprocess::local_socket::tokio::Listener,
         doorman: Doorman,
         stop: CancellationToken,
-    ) {
+    ) -> Result<(), StoreError> {
         let Daemon {
             config,
             desk,
@@ -181,7 +183,7 @@ impl Daemon {
                 work_stop.clone(),
             ));
         }
-        let queue = tokio::spawn(queue.run());
+        let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
         platforms.connect_all(&tasks, &work_stop);
         if let Err(error) = router.recover().await {
@@ -194,21 +196,30 @@ impl Daemon {
         ));
         tasks.close();
 
-        stop.cancelled().await;
+        // The queue ends by itself only when it cannot go on.
+        let ended = tokio::select! {
+            () = stop.cancelled() => None,
+            ended = &mut queue => Some(ended),
+        };
         tracing::info!("stopping");
         service::stopping(config.drain_timeout);
         work_stop.cancel();
         let drained = async {
-            let _ = queue.await;
+            let ended = match ended {
+                Some(ended) => ended,
+                None => queue.await,
+            };
             router.drain().await;
             control_stop.cancel();
             tasks.wait().await;
+            ended.unwrap_or(Err(StoreError::Closed))
         };
-        if tokio::time::timeout(config.drain_timeout, drained)
-            .await
-            .is_err()
-        {
-            tracing::warn!("some work did not stop in time; it is resumed at the next start");
+        match tokio::time::timeout(config.drain_timeout, drained).await {
+            Ok(outcome) => outcome,
+            Err(_) => {
+                tracing::warn!("some work did not stop in time; it is resumed at the next start");
+                Ok(())
+            }
         }
     }
 }
@@ -241,7 +252,7 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
     };
     lock.record_socket(&socket);
     tracing::info!(version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
-    daemon.serve(listener, doorman, stop).await;
+    daemon.serve(listener, doorman, stop).await?;
     tracing::info!("stopped");
     Ok(())
 }

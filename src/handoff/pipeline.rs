@@ -20,7 +20,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 /// How long the note about a failure may take to reach the thread.
 const NOTE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What every stage works with.
+/// What every stage works with. Cheap to clone.
+#[derive(Clone)]
 pub struct Context {
     pub store: Store,
     pub platforms: Platforms,
@@ -236,7 +237,9 @@ async fn fail(context: &Context, claim: &Claim, reason: &str) {
     }
     tracing::warn!(reason, "handoff failed");
     tell_end(context, claim, State::Failed, Some(reason.to_owned()));
-    note_failure(context, &claim.handoff, reason).await;
+    // On its own: the session is free for another try, whatever the chat does.
+    let (context, handoff, reason) = (context.clone(), claim.handoff.clone(), reason.to_owned());
+    tokio::spawn(async move { note_failure(&context, &handoff, &reason).await });
 }
 
 fn tell_end(context: &Context, claim: &Claim, state: State, error: Option<String>) {

@@ -168,8 +168,9 @@ impl Queue {
         }
     }
 
-    /// Runs until it is stopped, then waits for the work at hand to finish or to let go.
-    pub async fn run(mut self) {
+    /// Runs until it is stopped, then waits for the work at hand to finish or to let go. An error is a reason to end.
+    pub async fn run(mut self) -> Result<(), StoreError> {
+        let mut fatal = None;
         let mut clock = tokio::time::interval(self.tick);
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -187,15 +188,22 @@ impl Queue {
                     Pass::Finished
                 }
             };
-            if let Err(error) = self.pass(pass).await {
-                tracing::warn!(%error, "the queue could not look into the database; it looks again");
-            } else {
-                (self.progress)();
+            match self.pass(pass).await {
+                Ok(()) => (self.progress)(),
+                Err(error @ StoreError::Replaced(_)) => {
+                    fatal = Some(error);
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the queue could not look into the database; it looks again")
+                }
             }
             self.start_work();
         }
+        self.stop.cancel();
         self.tracker.close();
         self.tracker.wait().await;
+        fatal.map_or(Ok(()), Err)
     }
 
     fn finish(&mut self, session_id: &str) {
@@ -209,27 +217,35 @@ impl Queue {
             Pass::Finished => Ok(()),
             Pass::Woken => {
                 let asked = self.handle.take_asked();
-                self.consider(asked).await
+                self.consider(asked).await.map(|_| ())
             }
-            Pass::Changed => self.scan_pending().await,
+            Pass::Changed => {
+                let orphans = self.scan_orphans().await;
+                self.scan_pending().await.and(orphans)
+            }
             // The request first, which somebody waits for.
             Pass::Foreign => {
-                self.scan_pending().await?;
+                let pending = self.scan_pending().await;
                 self.start_work();
-                self.yield_to_others().await
+                self.yield_to_others().await.and(pending)
             }
             Pass::Clock => {
-                self.renew_leases().await?;
-                self.scan_orphans().await?;
-                if self.config.poll_interval.is_some() {
-                    self.yield_to_others().await?;
-                    self.scan_pending().await?;
+                if self.context.store.is_replaced() {
+                    return Err(StoreError::Replaced(self.context.store.path().to_owned()));
                 }
-                self.check_waiting().await?;
+                // Each looks at other rows: a fault in one must not keep the others from being seen.
+                let mut outcome = self.renew_leases().await;
+                outcome = outcome.and(self.scan_orphans().await);
+                if self.config.poll_interval.is_some() {
+                    outcome = outcome.and(self.scan_pending().await);
+                    self.start_work();
+                    outcome = outcome.and(self.yield_to_others().await);
+                }
+                outcome = outcome.and(self.check_waiting().await);
                 // Whatever this pass did not meet waits no more.
                 self.first_seen.retain(|_, seen| seen.pass == self.passes);
                 self.passes += 1;
-                Ok(())
+                outcome
             }
         }
     }
@@ -307,31 +323,41 @@ impl Queue {
     }
 
     async fn scan_pending(&mut self) -> Result<(), StoreError> {
-        // A little more than can start at once, so that a burst is not read again for each of its rows.
-        let limit = self.config.parallel * 4 + self.taken.len();
-        let except = self.context.platforms.connecting();
-        let rows = self.context.store.pending_handoffs(limit, &except).await?;
-        self.more = rows.len() == limit;
-        self.consider(rows).await
+        loop {
+            // A little more than can start at once, so that a burst is not read again for each of its rows.
+            let limit = self.config.parallel * 4 + self.taken.len();
+            let except = self.context.platforms.connecting();
+            let rows = self.context.store.pending_handoffs(limit, &except).await?;
+            self.more = rows.len() == limit;
+            let turned_away = self.consider(rows).await?;
+            // Those that were turned away made room for others to be seen.
+            if !self.more || turned_away == 0 {
+                return Ok(());
+            }
+        }
     }
 
-    /// Pending rows: those that can run are put in line, those that never can are turned away.
-    async fn consider(&mut self, rows: Vec<(String, String)>) -> Result<(), StoreError> {
+    /// Pending rows: those that can run are put in line, those that never can are turned away. Returns how many of these.
+    async fn consider(&mut self, rows: Vec<(String, String)>) -> Result<usize, StoreError> {
+        let mut turned_away = 0;
         for (session_id, platform) in rows {
             if self.taken.contains(&session_id) {
+                // Asked for again before the last one has quite ended: look once more when it has.
+                self.more = true;
                 continue;
             }
             match self.context.platforms.availability(&platform) {
                 Availability::Up => self.enqueue(Work::Pending(session_id)),
-                // It changed between two looks; the next pass sees it.
+                // Its platform's change, or the clock, comes back to it.
                 Availability::Connecting(_) => {}
                 other => {
                     self.turn_away(&session_id, &platform, &unavailable(&platform, &other))
-                        .await?
+                        .await?;
+                    turned_away += 1;
                 }
             }
         }
-        Ok(())
+        Ok(turned_away)
     }
 
     fn enqueue(&mut self, work: Work) {
@@ -398,36 +424,47 @@ impl Queue {
         Ok(())
     }
 
-    /// Rows that run without being ours: those of the dead are resumed.
+    /// Rows that run without anybody at work on them are resumed.
     async fn scan_orphans(&mut self) -> Result<(), StoreError> {
-        let me = self.identity.to_string();
-        for orphan in self.context.store.running_elsewhere(&me).await? {
-            if self.taken.contains(&orphan.session_id) || !self.is_abandoned(&orphan) {
+        for row in self.context.store.running_handoffs().await? {
+            if self.taken.contains(&row.session_id) || !self.is_abandoned(&row) {
                 continue;
             }
             tracing::warn!(
-                session = orphan.session_id,
-                owner = orphan.owner,
+                session = row.session_id,
+                owner = row.owner,
                 "taking over a handoff whose owner is gone"
             );
-            self.enqueue(Work::Orphan(orphan));
+            self.enqueue(Work::Orphan(row));
         }
         Ok(())
     }
 
-    fn is_abandoned(&mut self, orphan: &Orphan) -> bool {
-        match (&orphan.journal, &orphan.owner) {
+    fn is_abandoned(&mut self, row: &Orphan) -> bool {
+        let now = clock::now();
+        let ownerless = match (&row.journal, row.owner.as_deref()) {
             // Another program's: no lease tells when it died, so it gets time from when it was first seen here.
-            (None, _) => {
-                let since = self.waiting_since(&orphan.session_id);
-                since.elapsed() >= self.config.orphan_grace
-            }
+            (None, _) => self.waiting_since(&row.session_id).elapsed() >= self.config.orphan_grace,
             (Some(_), None) => true,
+            // Ours, and yet nobody here is at it: its worker must have come to grief.
+            (Some(_), Some(owner)) if owner == self.identity.to_string() => true,
+            // A lease that ends later than any could was given by a wrong clock.
             (Some(_), Some(owner)) => {
+                let longest = now + self.config.lease.as_secs_f64().max(86_400.0);
                 Identity::is_gone(owner)
-                    || orphan.lease_until.is_none_or(|until| until < clock::now())
+                    || row
+                        .lease_until
+                        .is_none_or(|until| until < now || until > longest)
             }
-        }
+        };
+        // A platform that is still connecting gets the time that a fresh request would give it.
+        let connecting = matches!(
+            self.context.platforms.availability(&row.platform),
+            Availability::Connecting(_)
+        );
+        ownerless
+            && (!connecting
+                || self.waiting_since(&row.session_id).elapsed() >= self.config.pickup_timeout)
     }
 
     fn start_work(&mut self) {
@@ -443,16 +480,25 @@ impl Queue {
                 self.stop.clone(),
             );
             let (owner, until) = (self.identity.to_string(), self.lease_until());
+            let session_id = work.session_id().to_owned();
             self.tracker.spawn(async move {
-                let session_id = work.session_id().to_owned();
-                // A panic in a stage must not lose the place at work for ever.
-                let task = tokio::spawn(perform(context, handle, work, owner, until, stop));
-                if let Err(error) = task.await {
-                    tracing::error!(%error, session = session_id, "a handoff stopped unexpectedly; its lease will run out");
-                }
-                let _ = done.send(session_id).await;
+                // Told even when a stage panics: else its place at work would be lost for ever.
+                let _done = Done { session_id, done };
+                perform(context, handle, work, owner, until, stop).await;
             });
         }
+    }
+}
+
+struct Done {
+    session_id: String,
+    done: mpsc::Sender<String>,
+}
+
+impl Drop for Done {
+    fn drop(&mut self) {
+        // There is room for as many as can be at work.
+        let _ = self.done.try_send(std::mem::take(&mut self.session_id));
     }
 }
 

@@ -123,7 +123,7 @@ fn check_platform(platforms: &Platforms, name: &str) -> Result<(), RequestError>
 
 /// The session of this name, for every verb that takes one.
 pub async fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
-    match store.find_session(name).await? {
+    match store.find_session(name)? {
         SessionMatch::One(session) => Ok(*session),
         SessionMatch::None => Err(refuse(
             "unknown_session",

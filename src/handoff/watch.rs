@@ -4,18 +4,22 @@
 use std::path::Path;
 use std::time::Duration;
 
-use inotify::{Inotify, WatchMask};
-use tokio::time::Instant;
+use inotify::{EventMask, Inotify, WatchMask};
 use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use crate::store::Store;
 
-/// A commit's bytes reach the log before the database counts them, by as long as a disk takes to flush: after a write
-/// that changed nothing yet, look again, at first every millisecond.
-const LOOKS: [u64; 14] = [1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64];
-/// Our own writes raise events too: a look a millisecond is enough.
+/// A commit's bytes reach the log before the database counts them, by as long as a disk takes to flush, and nothing
+/// tells when it does: after a write that changed nothing yet, look again, often at first. In microseconds.
+const LOOKS: [u64; 22] = [
+    200, 200, 200, 200, 200, 200, 200, 200, 400, 400, 1_000, 1_000, 2_000, 4_000, 8_000, 16_000,
+    32_000, 64_000, 125_000, 250_000, 500_000, 2_000_000,
+];
+/// Our own writes raise events too. While there are any, an event a millisecond is enough.
 const BREATH: Duration = Duration::from_millis(1);
+/// The runtime's own timers are no finer than this.
+const TIMER: Duration = Duration::from_millis(1);
 
 /// Calls `changed` whenever another program has committed, until `stop`. Without inotify (a network file system, say) the
 /// caller's poll has to do, and the log says so.
@@ -31,40 +35,57 @@ pub async fn run(store: Store, changed: impl Fn() + Send + 'static, stop: Cancel
 }
 
 async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<()> {
-    let inotify = Inotify::init()?;
     // The directory, not the log itself: that comes and goes with the programs that use the database.
     let home = store.path().parent().unwrap_or(Path::new("."));
-    inotify.watches().add(
-        home,
-        WatchMask::MODIFY | WatchMask::CREATE | WatchMask::MOVED_TO,
-    )?;
-    let mut events = inotify.into_event_stream([0; 4096])?;
+    let mut events = Inotify::init()?.into_event_stream([0; 4096])?;
+    // One event at a time: a commit raises dozens, and our own would drown us in them.
+    let once = WatchMask::MODIFY | WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::ONESHOT;
     let mut seen = store.foreign_version().await.ok();
     let mut looks = LOOKS.len();
-    let mut looked = Instant::now();
     loop {
-        let wait = LOOKS.get(looks).copied().map(Duration::from_millis);
-        tokio::select! {
-            event = events.next() => match event {
-                Some(Ok(event)) if event.name.as_ref().is_some_and(|name| is_database(name)) => {
-                    looks = 0;
-                    if looked.elapsed() < BREATH {
-                        continue;
+        events.watches().add(home, once)?;
+        // Also for what was written while nobody watched.
+        look(store, &mut seen, changed).await;
+        loop {
+            let wait = LOOKS.get(looks).copied().map(Duration::from_micros);
+            tokio::select! {
+                event = events.next() => match event {
+                    // An event without a name says that some were lost, or that the watch has ended.
+                    Some(Ok(event)) => {
+                        looks = if event.name.as_ref().is_none_or(|name| is_database(name)) { 0 } else { looks };
+                        if event.mask.contains(EventMask::IGNORED) {
+                            break;
+                        }
                     }
+                    Some(Err(error)) => return Err(error),
+                    None => return Ok(()),
+                },
+                () = nap(wait.unwrap_or_default()), if wait.is_some() => {
+                    looks += 1;
+                    look(store, &mut seen, changed).await;
                 }
-                Some(Ok(_)) => continue,
-                Some(Err(error)) => return Err(error),
-                None => return Ok(()),
-            },
-            () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => looks += 1,
+            }
         }
-        looked = Instant::now();
-        let version = store.foreign_version().await.ok();
-        if version != seen {
-            seen = version;
-            changed();
+        if store.quiet_for() < BREATH * 2 {
+            tokio::time::sleep(BREATH).await;
         }
     }
+}
+
+async fn look(store: &Store, seen: &mut Option<i64>, changed: &(impl Fn() + Send)) {
+    let version = store.foreign_version().await.ok();
+    if version != *seen {
+        *seen = version;
+        changed();
+    }
+}
+
+/// A sleep that may be shorter than the runtime's timers can tell.
+async fn nap(time: Duration) {
+    if time >= TIMER {
+        return tokio::time::sleep(time).await;
+    }
+    let _ = tokio::task::spawn_blocking(move || std::thread::sleep(time)).await;
 }
 
 fn is_database(name: &std::ffi::OsStr) -> bool {

@@ -1,6 +1,7 @@
 //! Bringing the write-ahead log into the database, beside the writer instead of within its commits: a checkpoint waits for
 //! the disk, and nobody who asked for a handoff should.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -9,15 +10,17 @@ use rusqlite::Connection;
 
 use super::StoreError;
 
-/// A log of this size is worth a checkpoint.
-const WORTH_IT: u64 = 4 << 20;
-/// A log of this size has outrun the checkpoints: the writer itself waits for one.
+/// Commits after which a checkpoint is worth it; about as many pages as SQLite's own rule of a thousand.
+const WORTH_IT: u32 = 150;
+/// A log of this size has outrun the checkpoints: the writer itself waits for one that empties it.
 const TOO_LONG: u64 = 64 << 20;
 
 pub(super) struct Checkpoints {
     log: PathBuf,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
+    /// Commits since the last.
+    commits: Cell<u32>,
 }
 
 impl Checkpoints {
@@ -41,16 +44,19 @@ impl Checkpoints {
             log: log.into(),
             wake: Some(wake),
             thread: thread.ok(),
+            commits: Cell::new(0),
         })
     }
 
     pub(super) fn after_commit(&self, writer: &Connection) {
-        let length = self.log.metadata().map_or(0, |m| m.len());
-        if length >= TOO_LONG {
-            let _ = writer.execute_batch("PRAGMA wal_checkpoint(RESTART)");
-        } else if length >= WORTH_IT
-            && let Some(wake) = &self.wake
-        {
+        self.commits.set(self.commits.get() + 1);
+        if self.commits.get() < WORTH_IT {
+            return;
+        }
+        self.commits.set(0);
+        if self.log.metadata().is_ok_and(|m| m.len() >= TOO_LONG) {
+            let _ = writer.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
+        } else if let Some(wake) = &self.wake {
             // One that waits already will do.
             let _ = wake.try_send(());
         }

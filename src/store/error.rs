@@ -45,6 +45,10 @@ pub enum StoreError {
     Cancelled,
     #[error("database: {0}")]
     Sqlite(#[from] rusqlite::Error),
+    #[error(
+        "{0} is another file than the one that was opened: hermesd has to be started anew to use it"
+    )]
+    Replaced(PathBuf),
     #[error("the database is closed")]
     Closed,
 }
@@ -56,7 +60,10 @@ impl StoreError {
             || self.code().is_some_and(|c| {
                 matches!(
                     c,
-                    ErrorCode::DatabaseBusy
+                    ErrorCode::CannotOpen
+                        | ErrorCode::OutOfMemory
+                        | ErrorCode::FileLockingProtocolFailed
+                        | ErrorCode::DatabaseBusy
                         | ErrorCode::DatabaseLocked
                         | ErrorCode::DiskFull
                         | ErrorCode::SystemIoFailure

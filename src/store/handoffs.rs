@@ -342,8 +342,8 @@ impl Store {
         .await
     }
 
-    pub async fn handoff(&self, id: i64) -> Result<Option<Handoff>, StoreError> {
-        self.read(move |c| journal::by_id(c, id)).await
+    pub fn handoff(&self, id: i64) -> Result<Option<Handoff>, StoreError> {
+        self.look(|c| journal::by_id(c, id))
     }
 
     /// The newest first.

@@ -19,7 +19,9 @@ pub(super) struct Changed<'a> {
 pub(super) fn overtaken(c: &Connection) -> Result<Vec<(i64, String)>, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT h.id, COALESCE(s.handoff_error, '') FROM hermesd_handoffs h LEFT JOIN sessions s ON s.id = h.session_id
-         WHERE h.state IN ('pending', 'running') AND COALESCE(s.handoff_state, '') NOT IN ('pending', 'running')",
+         WHERE h.state IN ('pending', 'running')
+           AND (COALESCE(s.handoff_state, '') NOT IN ('pending', 'running')
+                OR (h.state = 'running' AND s.handoff_state = 'pending'))",
     )?;
     let rows = statement
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?

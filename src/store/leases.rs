@@ -9,6 +9,7 @@ use crate::handoff::Handoff;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Orphan {
     pub session_id: String,
+    pub platform: String,
     /// Id and fence; `None`: the journal does not know that it runs, so another program left it.
     pub journal: Option<(i64, i64)>,
     pub owner: Option<String>,
@@ -40,25 +41,25 @@ impl Store {
         .await
     }
 
-    /// Rows that run without being ours.
-    pub async fn running_elsewhere(&self, owner: &str) -> Result<Vec<Orphan>, StoreError> {
-        let owner = owner.to_owned();
+    /// Every row that runs, with whoever owns it.
+    pub async fn running_handoffs(&self) -> Result<Vec<Orphan>, StoreError> {
         self.read(move |c| {
             let mut statement = c.prepare_cached(
-                "SELECT s.id, h.id, h.fence, h.owner, h.lease_until FROM sessions s
+                "SELECT s.id, h.id, h.fence, h.owner, h.lease_until, COALESCE(s.handoff_platform, '') FROM sessions s
                  LEFT JOIN hermesd_handoffs h ON h.session_id = s.id AND h.state = 'running'
-                 WHERE s.handoff_state = 'running' AND (h.owner IS NULL OR h.owner <> ?1)",
+                 WHERE s.handoff_state = 'running'",
             )?;
-            let rows = statement.query_map([owner], |row| {
-                let journal = row.get::<_, Option<i64>>(1)?.zip(row.get(2)?);
+            let rows = statement.query_map([], |row| {
                 Ok(Orphan {
                     session_id: row.get(0)?,
-                    journal,
+                    platform: row.get(5)?,
+                    journal: row.get::<_, Option<i64>>(1)?.zip(row.get(2)?),
                     owner: row.get(3)?,
                     lease_until: row.get(4)?,
                 })
             })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            // One odd row of another program must not hide the others.
+            Ok(rows.filter_map(Result::ok).collect())
         })
         .await
     }
@@ -101,22 +102,31 @@ impl Store {
     /// Closes journal rows that another program has overtaken: their session's row no longer says what they say.
     /// What they had changed is put back.
     pub async fn close_overtaken(&self) -> Result<Vec<Handoff>, StoreError> {
-        if self.read(journal::overtaken).await?.is_empty() {
-            return Ok(Vec::new());
-        }
-        self.change(move |c, changed| {
-            let mut closed = Vec::new();
-            for (id, error) in journal::overtaken(c)? {
-                let reason = match error.as_str() {
-                    "" => "withdrawn by another program".to_owned(),
-                    said => format!("withdrawn by another program: {said}"),
-                };
-                journal::close(c, changed, id, &reason)?;
-                closed.extend(journal::by_id(c, id)?);
+        let mut closed = Vec::new();
+        for (id, error) in self.read(journal::overtaken).await? {
+            let reason = match error.as_str() {
+                "" => "withdrawn by another program".to_owned(),
+                said => format!("withdrawn by another program: {said}"),
+            };
+            // Each on its own: one that cannot be put back must not hold up the others.
+            let outcome = self
+                .change(move |c, changed| {
+                    if !journal::overtaken(c)?.iter().any(|(other, _)| *other == id) {
+                        return Ok(None);
+                    }
+                    journal::close(c, changed, id, &reason)?;
+                    journal::by_id(c, id)
+                })
+                .await;
+            match outcome {
+                Ok(handoff) => closed.extend(handoff),
+                Err(error) if error.is_transient() => return Err(error),
+                Err(error) => {
+                    tracing::error!(%error, id, "a withdrawn handoff could not be put back")
+                }
             }
-            Ok(closed)
-        })
-        .await
+        }
+        Ok(closed)
     }
 
     /// A terminal that exits after its session went to a chat ends the row that the chat now owns; this reopens it.

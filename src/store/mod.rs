@@ -43,6 +43,8 @@ pub struct Store {
 
 struct Inner {
     path: PathBuf,
+    /// Device and inode of the file, as it was opened.
+    file: Option<(u64, u64)>,
     /// Hermes' name for this home's share of the routing table.
     scope: String,
     writer: writer::Writer,
@@ -70,6 +72,7 @@ impl Store {
                 readers: readers::Readers::new(path.clone()),
                 writer: writer::Writer::start(connection, checkpoints),
                 scope: sessions_dir.to_string_lossy().into_owned(),
+                file: open::identity(&path),
                 path,
                 mirror: routing::Mirror::default(),
             }),
@@ -100,6 +103,24 @@ impl Store {
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
         self.inner.readers.run(work).await
+    }
+
+    /// A read of single rows by their key, done at once.
+    fn look<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.inner.readers.look(work)
+    }
+
+    /// How long ago this program last committed anything.
+    pub fn quiet_for(&self) -> std::time::Duration {
+        self.inner.writer.quiet_for()
+    }
+
+    /// Whether another file stands where the database was opened: a restored backup, say. Ours is then nobody's.
+    pub fn is_replaced(&self) -> bool {
+        open::identity(&self.inner.path) != self.inner.file
     }
 
     /// A number that changes when another program (or another connection) has committed to the database.

@@ -1,5 +1,6 @@
 //! Opening `state.db`: look first, without writing, and refuse what is not ours to touch; then add what is missing.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -130,6 +131,11 @@ fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
     // From here on the writer retries with jitter itself.
     connection.busy_timeout(Duration::ZERO)?;
     Ok(connection)
+}
+
+/// Device and inode of a file.
+pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+    path.metadata().map(|m| (m.dev(), m.ino())).ok()
 }
 
 /// A second connection to a database that is open already.

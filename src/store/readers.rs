@@ -39,19 +39,36 @@ impl Readers {
         let (path, idle) = (self.path.clone(), self.idle.clone());
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let lent = idle.lock().ok().and_then(|mut idle| idle.pop());
-            let connection = match lent {
-                Some(connection) => connection,
-                None => connect(&path)?,
-            };
-            let result = work(&connection);
-            if let Ok(mut idle) = idle.lock() {
-                idle.push(connection);
-            }
-            result
+            lend(&path, &idle, work)
         });
         task.await.map_err(|_| StoreError::Closed)?
     }
+
+    /// The same on the caller's own thread: for looks at single rows by their key, which take less time than handing them
+    /// to another thread. A reader never waits for a writer.
+    pub(super) fn look<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        lend(&self.path, &self.idle, work)
+    }
+}
+
+fn lend<T>(
+    path: &Path,
+    idle: &Mutex<Vec<Connection>>,
+    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let lent = idle.lock().ok().and_then(|mut idle| idle.pop());
+    let connection = match lent {
+        Some(connection) => connection,
+        None => connect(path)?,
+    };
+    let result = work(&connection);
+    if let Ok(mut idle) = idle.lock() {
+        idle.push(connection);
+    }
+    result
 }
 
 fn connect(path: &Path) -> Result<Connection, StoreError> {

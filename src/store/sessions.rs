@@ -37,9 +37,8 @@ impl Store {
     }
 
     /// By id, by title, or by the beginning of an id, followed to the live end of its compression lineage.
-    pub async fn find_session(&self, name: &str) -> Result<SessionMatch, StoreError> {
-        let name = name.to_owned();
-        self.read(move |c| find(c, &name)).await
+    pub fn find_session(&self, name: &str) -> Result<SessionMatch, StoreError> {
+        self.look(|c| find(c, name))
     }
 
     /// Live terminal sessions, the newest first: what "this session" can mean when nobody says which.

@@ -1,6 +1,7 @@
 //! The one thread that writes. Jobs that wait together are committed together.
 
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,15 @@ const GROUP: usize = 64;
 /// How long other programs' locks are waited out before the caller is told.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Waking a sleeping thread can cost more than a small transaction takes. A handoff is a chain of those, so for this long
+/// the writer looks for the next one, and whoever has the writer to itself for its answer, before they go to sleep.
+const ATTENTION: Duration = Duration::from_micros(60);
+
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
+    closing: Arc<AtomicBool>,
+    last_commit: Arc<AtomicU64>,
+    started: Instant,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -70,13 +78,34 @@ where
 impl Writer {
     pub(super) fn start(connection: Connection, checkpoints: Checkpoints) -> Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
+        let (closing, last_commit, started) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+            Instant::now(),
+        );
+        let desk = Desk {
+            connection,
+            checkpoints,
+            closing: closing.clone(),
+            last_commit: last_commit.clone(),
+            started,
+        };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || serve(connection, checkpoints, queue));
+            .spawn(move || desk.serve(queue));
         Writer {
             jobs: Some(jobs),
+            closing,
+            last_commit,
+            started,
             thread: Mutex::new(thread.ok()),
         }
+    }
+
+    /// How long ago this program last committed anything.
+    pub(super) fn quiet_for(&self) -> Duration {
+        let last = Duration::from_micros(self.last_commit.load(Ordering::Relaxed));
+        self.started.elapsed().saturating_sub(last)
     }
 
     pub(super) async fn run<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -101,7 +130,7 @@ impl Writer {
         T: Send + 'static,
         F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = oneshot::channel();
         let job = Box::new(Work {
             work,
             transactional,
@@ -109,7 +138,18 @@ impl Writer {
             reply,
         });
         let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
+        let alone = jobs.capacity() == jobs.max_capacity();
         jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        if alone {
+            let asked = Instant::now();
+            while asked.elapsed() < ATTENTION {
+                match answer.try_recv() {
+                    Ok(result) => return result,
+                    Err(oneshot::error::TryRecvError::Empty) => std::hint::spin_loop(),
+                    Err(oneshot::error::TryRecvError::Closed) => return Err(StoreError::Closed),
+                }
+            }
+        }
         answer.await.map_err(|_| StoreError::Closed)?
     }
 }
@@ -117,6 +157,8 @@ impl Writer {
 impl Drop for Writer {
     /// Whatever was handed over is still written before the connection closes.
     fn drop(&mut self) {
+        // A lock of another program is waited out no longer.
+        self.closing.store(true, Ordering::Relaxed);
         drop(self.jobs.take());
         let thread = self.thread.get_mut().ok().and_then(Option::take);
         if let Some(thread) = thread {
@@ -125,93 +167,122 @@ impl Drop for Writer {
     }
 }
 
-fn serve(
+/// What the thread works with.
+struct Desk {
     connection: Connection,
     checkpoints: Checkpoints,
-    mut queue: mpsc::Receiver<Box<dyn Job>>,
-) {
-    let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP);
-    while let Some(first) = queue.blocking_recv() {
-        group.push(first);
-        while group.len() < GROUP {
-            match queue.try_recv() {
-                Ok(job) => group.push(job),
-                Err(_) => break,
-            }
-        }
-        let (writes, questions): (Vec<_>, Vec<_>) =
-            group.drain(..).partition(|job| job.transactional());
-        if !writes.is_empty() {
-            commit(&connection, writes);
-            checkpoints.after_commit(&connection);
-        }
-        for mut question in questions {
-            question.run(&connection);
-            question.finish(Ok(()));
-        }
-    }
-    drop(checkpoints);
-    // Errors here would only repeat what the last commit said.
-    let _ = connection.execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
+    closing: Arc<AtomicBool>,
+    last_commit: Arc<AtomicU64>,
+    started: Instant,
 }
 
-/// Commits all of them together, or, when one of them fails or the group cannot be committed, each alone.
-fn commit(connection: &Connection, mut group: Vec<Box<dyn Job>>) {
-    let alone = group.len() == 1;
-    let outcome = transaction(connection, &mut group);
-    if !alone && !matches!(outcome, Ok(Done::Committed)) {
-        // Savepoints would keep them apart too, but make the full-text index flush at every one.
-        for job in group {
-            commit(connection, vec![job]);
+impl Desk {
+    fn serve(self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
+        let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP);
+        while let Some(first) = next_job(&mut queue) {
+            group.push(first);
+            while group.len() < GROUP {
+                match queue.try_recv() {
+                    Ok(job) => group.push(job),
+                    Err(_) => break,
+                }
+            }
+            let (writes, questions): (Vec<_>, Vec<_>) =
+                group.drain(..).partition(|job| job.transactional());
+            if !writes.is_empty() {
+                self.commit(writes);
+                let now = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+                self.last_commit.store(now, Ordering::Relaxed);
+                self.checkpoints.after_commit(&self.connection);
+            }
+            for mut question in questions {
+                question.run(&self.connection);
+                question.finish(Ok(()));
+            }
         }
-        return;
+        drop(self.checkpoints);
+        // Errors here would only repeat what the last commit said.
+        let _ = self
+            .connection
+            .execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
     }
-    let mut outcome = Some(outcome.map(|_| ()));
-    for job in group {
-        job.finish(outcome.take().unwrap_or(Ok(())));
+
+    /// Commits all of them together, or, when one of them fails or the group cannot be committed, each alone.
+    fn commit(&self, mut group: Vec<Box<dyn Job>>) {
+        let alone = group.len() == 1;
+        let outcome = self.transaction(&mut group);
+        // Nothing was even begun: what holds for one holds for all.
+        if let Err(StoreError::Busy(waited)) = outcome {
+            return group
+                .into_iter()
+                .for_each(|job| job.finish(Err(StoreError::Busy(waited))));
+        }
+        if !alone && !matches!(outcome, Ok(Done::Committed)) {
+            // Savepoints would keep them apart too, but make the full-text index flush at every one.
+            return group.into_iter().for_each(|job| self.commit(vec![job]));
+        }
+        let mut outcome = Some(outcome.map(|_| ()));
+        for job in group {
+            job.finish(outcome.take().unwrap_or(Ok(())));
+        }
     }
+
+    fn transaction(&self, group: &mut [Box<dyn Job>]) -> Result<Done, StoreError> {
+        let connection = &self.connection;
+        self.begin()?;
+        let outcome = if group.iter_mut().all(|job| job.run(connection)) {
+            let commit = connection
+                .prepare_cached("COMMIT")
+                .and_then(|mut s| s.execute([]));
+            commit.map(|_| Done::Committed).map_err(StoreError::from)
+        } else {
+            Ok(Done::RolledBack)
+        };
+        // Some errors end the transaction by themselves.
+        if !connection.is_autocommit() {
+            connection.execute_batch("ROLLBACK")?;
+        }
+        outcome
+    }
+
+    fn begin(&self) -> Result<(), StoreError> {
+        let started = Instant::now();
+        loop {
+            let outcome = self
+                .connection
+                .prepare_cached("BEGIN IMMEDIATE")
+                .and_then(|mut s| s.execute([]));
+            let error = match outcome {
+                Ok(_) => return Ok(()),
+                Err(e) => StoreError::from(e),
+            };
+            if !error.is_busy() {
+                return Err(error);
+            }
+            if started.elapsed() > PATIENCE || self.closing.load(Ordering::Relaxed) {
+                return Err(StoreError::Busy(started.elapsed()));
+            }
+            // Jitter, so that several waiting programs do not try again in step.
+            std::thread::sleep(Duration::from_micros(fastrand::u64(500..15_000)));
+        }
+    }
+}
+
+/// The next job, for which the thread stays awake a moment; `None` when there will be none.
+fn next_job(queue: &mut mpsc::Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
+    let idle = Instant::now();
+    while idle.elapsed() < ATTENTION {
+        match queue.try_recv() {
+            Ok(job) => return Some(job),
+            Err(mpsc::error::TryRecvError::Empty) => std::hint::spin_loop(),
+            Err(mpsc::error::TryRecvError::Disconnected) => return None,
+        }
+    }
+    queue.blocking_recv()
 }
 
 enum Done {
     Committed,
     /// A job failed, and holds the reason; nothing was changed.
     RolledBack,
-}
-
-fn transaction(connection: &Connection, group: &mut [Box<dyn Job>]) -> Result<Done, StoreError> {
-    begin(connection)?;
-    let outcome = if group.iter_mut().all(|job| job.run(connection)) {
-        let commit = connection
-            .prepare_cached("COMMIT")
-            .and_then(|mut s| s.execute([]));
-        commit.map(|_| Done::Committed).map_err(StoreError::from)
-    } else {
-        Ok(Done::RolledBack)
-    };
-    // Some errors end the transaction by themselves.
-    if !connection.is_autocommit() {
-        connection.execute_batch("ROLLBACK")?;
-    }
-    outcome
-}
-
-fn begin(connection: &Connection) -> Result<(), StoreError> {
-    let started = Instant::now();
-    loop {
-        let outcome = connection
-            .prepare_cached("BEGIN IMMEDIATE")
-            .and_then(|mut s| s.execute([]));
-        let error = match outcome {
-            Ok(_) => return Ok(()),
-            Err(e) => StoreError::from(e),
-        };
-        if !error.is_busy() {
-            return Err(error);
-        }
-        if started.elapsed() > PATIENCE {
-            return Err(StoreError::Busy(PATIENCE));
-        }
-        // Jitter, so that several waiting programs do not try again in step.
-        std::thread::sleep(Duration::from_micros(fastrand::u64(500..15_000)));
-    }
 }

@@ -146,7 +146,7 @@ pub struct InProcess {
     pub platform: Arc<Scripted>,
     pub agent: Arc<ScriptedAgent>,
     stop: CancellationToken,
-    serving: tokio::task::JoinHandle<()>,
+    serving: tokio::task::JoinHandle<Result<(), hermesd::store::StoreError>>,
 }
 
 impl InProcess {
@@ -202,6 +202,6 @@ impl InProcess {
     pub async fn stop(self) {
         self.stop.cancel();
         drop(self.client);
-        self.serving.await.expect("a clean end");
+        self.serving.await.expect("an end").expect("a clean end");
     }
 }

@@ -35,7 +35,7 @@ async fn ask(desk: &Desk, wish: &Wish) -> Result<Handoff, RpcError> {
 }
 
 async fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
-    let handoff = desk.store.handoff(id).await?;
+    let handoff = desk.store.handoff(id)?;
     handoff.ok_or_else(|| not_found(&format!("handoff {id}"), "see `hermesctl handoffs`"))
 }
 
