@@ -194,10 +194,8 @@ fn told(tell: &mpsc::Sender<News>, missed: u64, event: Option<EventView>) -> u64
     if missed > 0 && tell.try_send(News::Missed(missed)).is_err() {
         return missed + u64::from(event.is_some());
     }
-    match event.map(|event| tell.try_send(News::Event(event))) {
-        Some(Err(_)) => 1,
-        _ => 0,
-    }
+    let fits = event.is_none_or(|event| tell.try_send(News::Event(event)).is_ok());
+    u64::from(!fits)
 }
 
 fn answer(waiting: &Waiting, turned_away: &OnceLock<RpcError>, mut message: Value) {

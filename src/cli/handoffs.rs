@@ -77,7 +77,7 @@ async fn list(
         }
         Backend::Direct(store) => {
             let session = match session {
-                Some(name) => Some(resolve(store, &name).await?.id),
+                Some(name) => Some(resolve(store, &name)?.id),
                 None => None,
             };
             listed(

@@ -99,7 +99,7 @@ async fn show(backend: &Backend, out: &Output, name: String) -> Result<(), CliEr
                 .call(Call::SessionShow(SessionName { session: name }))
                 .await?
         }
-        Backend::Direct(store) => views::session(&resolve(store, &name).await?),
+        Backend::Direct(store) => views::session(&resolve(store, &name)?),
     };
     out.value(&session)?;
     out.line(out.styled(BOLD, session.title.as_deref().unwrap_or(&session.id)))?;
@@ -181,7 +181,7 @@ async fn page(
             }))
             .await?),
         Backend::Direct(store) => {
-            let session = resolve(store, name).await?;
+            let session = resolve(store, name)?;
             let transcript = store.transcript(&session.id).await?;
             Ok(views::transcript(&session, &transcript, last, before))
         }

@@ -15,6 +15,7 @@ pub mod request;
 mod settle;
 mod thread;
 pub mod watch;
+mod work;
 
 pub use pipeline::Context;
 

@@ -4,96 +4,26 @@
 //! what feeds the watchdog.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::State;
 use super::pipeline::{self, Context, unavailable};
-use super::{Handoff, State};
+pub use super::work::Handle;
+use super::work::{Done, Work, perform};
 use crate::clock;
 use crate::config::HandoffConfig;
 use crate::daemon::identity::Identity;
 use crate::events::Event;
 use crate::platform::Availability;
-use crate::store::{Claim, Orphan, StoreError};
+use crate::store::{Orphan, StoreError};
 
 /// How long after its end a handed-off session is guarded against the terminal that leaves it.
 const GUARD_SECONDS: f64 = 600.0;
-
-/// What the rest of the daemon holds of the queue.
-#[derive(Clone, Default)]
-pub struct Handle {
-    wake: Arc<Notify>,
-    /// Session and platform of rows that need not be looked for.
-    asked: Arc<Mutex<Vec<(String, String)>>>,
-    foreign: Arc<Notify>,
-    running: Arc<Mutex<HashMap<i64, CancellationToken>>>,
-}
-
-impl Handle {
-    /// This daemon has written a pending row.
-    pub fn requested(&self, handoff: &Handoff) {
-        let asked = (handoff.session_id.clone(), handoff.platform.clone());
-        self.asked
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-            .push(asked);
-        self.wake.notify_one();
-    }
-
-    fn take_asked(&self) -> Vec<(String, String)> {
-        std::mem::take(
-            &mut self
-                .asked
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner()),
-        )
-    }
-
-    /// Another program has written to the database.
-    pub fn wake_foreign(&self) {
-        self.foreign.notify_one();
-    }
-
-    /// Stops the work on a handoff whose cancellation stands in the store.
-    pub fn cancel(&self, id: i64) {
-        if let Some(token) = self.locked(|running| running.get(&id).cloned()) {
-            token.cancel();
-        }
-    }
-
-    pub fn running(&self) -> usize {
-        self.locked(|running| running.len())
-    }
-
-    fn locked<T>(&self, work: impl FnOnce(&mut HashMap<i64, CancellationToken>) -> T) -> T {
-        work(
-            &mut self
-                .running
-                .lock()
-                .unwrap_or_else(|poisoned| poisoned.into_inner()),
-        )
-    }
-}
-
-/// A row to take: freshly pending, or left behind by somebody.
-#[derive(Debug, Clone)]
-enum Work {
-    Pending(String),
-    Orphan(Orphan),
-}
-
-impl Work {
-    fn session_id(&self) -> &str {
-        match self {
-            Work::Pending(id) => id,
-            Work::Orphan(orphan) => &orphan.session_id,
-        }
-    }
-}
 
 /// A row that waits for somebody else.
 struct FirstSeen {
@@ -482,23 +412,10 @@ impl Queue {
             let (owner, until) = (self.identity.to_string(), self.lease_until());
             let session_id = work.session_id().to_owned();
             self.tracker.spawn(async move {
-                // Told even when a stage panics: else its place at work would be lost for ever.
                 let _done = Done { session_id, done };
                 perform(context, handle, work, owner, until, stop).await;
             });
         }
-    }
-}
-
-struct Done {
-    session_id: String,
-    done: mpsc::Sender<String>,
-}
-
-impl Drop for Done {
-    fn drop(&mut self) {
-        // There is room for as many as can be at work.
-        let _ = self.done.try_send(std::mem::take(&mut self.session_id));
     }
 }
 
@@ -511,52 +428,4 @@ enum Pass {
     /// Another program has written.
     Foreign,
     Finished,
-}
-
-async fn perform(
-    context: Arc<Context>,
-    handle: Handle,
-    work: Work,
-    owner: String,
-    lease_until: f64,
-    stop: CancellationToken,
-) {
-    let claimed = match &work {
-        Work::Pending(session_id) => {
-            context
-                .store
-                .claim_handoff(session_id, &owner, lease_until)
-                .await
-        }
-        Work::Orphan(orphan) => context.store.take_over(orphan, &owner, lease_until).await,
-    };
-    let claim: Claim = match claimed {
-        Ok(Some(claim)) => claim,
-        Ok(None) => return,
-        Err(error) => {
-            tracing::warn!(%error, session = work.session_id(), "a handoff could not be claimed; it is tried again");
-            return;
-        }
-    };
-    let (id, cancel) = (claim.handoff.id, CancellationToken::new());
-    if claim.handoff.cancel_requested {
-        cancel.cancel();
-    }
-    handle.locked(|running| running.insert(id, cancel.clone()));
-    let _forget = Forget {
-        handle: &handle,
-        id,
-    };
-    pipeline::run(&context, claim, &cancel, &stop).await;
-}
-
-struct Forget<'a> {
-    handle: &'a Handle,
-    id: i64,
-}
-
-impl Drop for Forget<'_> {
-    fn drop(&mut self) {
-        self.handle.locked(|running| running.remove(&self.id));
-    }
 }

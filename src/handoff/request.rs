@@ -65,7 +65,7 @@ pub async fn request(
         ));
     }
     let session = match &wish.session {
-        Some(name) => resolve(store, name).await?,
+        Some(name) => resolve(store, name)?,
         None => only_live_session(store).await?,
     };
     if let Some(state @ ("pending" | "running")) = session.handoff_state.as_deref() {
@@ -122,7 +122,7 @@ fn check_platform(platforms: &Platforms, name: &str) -> Result<(), RequestError>
 }
 
 /// The session of this name, for every verb that takes one.
-pub async fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
+pub fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
     match store.find_session(name)? {
         SessionMatch::One(session) => Ok(*session),
         SessionMatch::None => Err(refuse(
@@ -144,7 +144,7 @@ pub async fn resolve(store: &Store, name: &str) -> Result<Session, RequestError>
 async fn only_live_session(store: &Store) -> Result<Session, RequestError> {
     let mut live = store.live_terminal_sessions().await?;
     match (live.pop(), live.is_empty()) {
-        (Some(session), true) => Ok(resolve(store, &session.id).await?),
+        (Some(session), true) => Ok(resolve(store, &session.id)?),
         (None, _) => Err(refuse(
             "unknown_session",
             "there is no live terminal session",

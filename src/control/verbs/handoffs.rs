@@ -34,7 +34,7 @@ async fn ask(desk: &Desk, wish: &Wish) -> Result<Handoff, RpcError> {
     Ok(handoff)
 }
 
-async fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
+fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
     let handoff = desk.store.handoff(id)?;
     handoff.ok_or_else(|| not_found(&format!("handoff {id}"), "see `hermesctl handoffs`"))
 }
@@ -43,7 +43,7 @@ async fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
 pub(super) async fn wait(desk: &Desk, id: i64) -> Answer {
     loop {
         let ending = desk.bus.ending(id);
-        let handoff = find(desk, id).await?;
+        let handoff = find(desk, id)?;
         if handoff.state.is_final() {
             return answer(&views::handoff(&handoff));
         }
@@ -53,7 +53,7 @@ pub(super) async fn wait(desk: &Desk, id: i64) -> Answer {
 
 pub(super) async fn list(desk: &Desk, wish: HandoffList) -> Answer {
     let session = match wish.session {
-        Some(name) => Some(resolve(&desk.store, &name).await?.id),
+        Some(name) => Some(resolve(&desk.store, &name)?.id),
         None => None,
     };
     let limit = wish.limit.unwrap_or(USUAL_LIST).min(LONGEST_LIST);
@@ -69,12 +69,12 @@ pub(super) async fn list(desk: &Desk, wish: HandoffList) -> Answer {
     )
 }
 
-pub(super) async fn show(desk: &Desk, id: i64) -> Answer {
-    answer(&views::handoff(&find(desk, id).await?))
+pub(super) fn show(desk: &Desk, id: i64) -> Answer {
+    answer(&views::handoff(&find(desk, id)?))
 }
 
 pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
-    let handoff = find(desk, id).await?;
+    let handoff = find(desk, id)?;
     let stopped = match handoff.state {
         State::Pending => {
             let withdrawn = desk
@@ -102,7 +102,7 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
         State::Completed | State::Failed => false,
     };
     if !stopped {
-        let now = find(desk, id).await?;
+        let now = find(desk, id)?;
         let message = format!(
             "handoff {id} can no longer be cancelled: it is {}",
             now.state.as_str()
@@ -125,7 +125,7 @@ async fn stop_running(desk: &Desk, id: i64) -> Result<bool, RpcError> {
 }
 
 pub(super) async fn retry(desk: &Desk, id: i64) -> Answer {
-    let handoff = find(desk, id).await?;
+    let handoff = find(desk, id)?;
     if handoff.state != State::Failed {
         let message = format!(
             "handoff {id} is {}, and only a failed one can be tried again",

@@ -19,12 +19,12 @@ pub(super) async fn list(desk: &Desk, wish: SessionList) -> Answer {
     answer(&sessions.iter().map(views::session).collect::<Vec<_>>())
 }
 
-pub(super) async fn show(desk: &Desk, name: &str) -> Answer {
-    answer(&views::session(&resolve(&desk.store, name).await?))
+pub(super) fn show(desk: &Desk, name: &str) -> Answer {
+    answer(&views::session(&resolve(&desk.store, name)?))
 }
 
 pub(super) async fn transcript(desk: &Desk, wish: TranscriptWish) -> Answer {
-    let session = resolve(&desk.store, &wish.session).await?;
+    let session = resolve(&desk.store, &wish.session)?;
     let transcript = desk.store.transcript(&session.id).await?;
     answer(&views::transcript(
         &session,
