@@ -4,6 +4,7 @@
 
 mod support;
 
+mod chats;
 mod cli;
 mod cli_direct;
 mod cli_edges;

@@ -14,7 +14,7 @@ use crate::platform::{Platforms, local};
 use crate::session::{KeyRules, session_key};
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
 use crate::turn::deliver::{DeliverError, deliver};
-use crate::turn::{TurnError, Turns};
+use crate::turn::{Lease, TurnError, Turns};
 
 /// The longest message that a person may send.
 pub const LONGEST_MESSAGE: usize = 100_000;
@@ -156,26 +156,74 @@ impl Inner {
         }
     }
 
+    /// One message from its chat to its answer. Begins again when its session is deleted under it.
     async fn handle(&self, inbound: &Inbound) -> Result<(), StoreError> {
-        let session_id = match self.store.bound_session(&inbound.session_key).await? {
-            Some(id) => self.store.tip(&id).await?,
-            None => {
-                self.store
-                    .bind_fresh_session(&inbound.session_key, &inbound.source)
-                    .await?
+        loop {
+            let Some((session_id, lease)) = self.session_under_lease(inbound).await? else {
+                return Ok(());
+            };
+            match self.answer(inbound, &session_id, lease).await {
+                Ok(Some(sends)) => {
+                    self.send_all(sends).await;
+                    return Ok(());
+                }
+                Ok(None) => return Ok(()),
+                Err(error) if !error.is_transient() => {
+                    if self.store.session(&session_id).await?.is_some() {
+                        return Err(error);
+                    }
+                    tracing::warn!(%error, session = session_id, "a session was deleted while it was spoken to");
+                }
+                Err(error) => return Err(error),
             }
-        };
-        let lease = tokio::select! {
-            lease = self.turns.leases.take(&session_id) => lease,
-            () = self.stop.cancelled() => return Ok(()),
-        };
-        let row = self.store.begin_inbound(inbound.id, &session_id).await?;
-        let Some((session, transcript)) = self.store.briefing(&session_id, Some(row)).await? else {
-            let reason = format!("session {session_id} is gone");
-            self.store
-                .fail_inbound(inbound.id, &reason, Vec::new())
-                .await?;
-            return Ok(());
+        }
+    }
+
+    /// The session that the chat is on, and the right to run its turn. While that was waited for, the chat may have
+    /// moved; then it is waited for again. `None`: the daemon stops.
+    async fn session_under_lease(
+        &self,
+        inbound: &Inbound,
+    ) -> Result<Option<(String, Lease)>, StoreError> {
+        let mut wanted = self.session_of(inbound).await?;
+        loop {
+            let lease = tokio::select! {
+                lease = self.turns.leases.take(&wanted) => lease,
+                () = self.stop.cancelled() => return Ok(None),
+            };
+            let now = self.session_of(inbound).await?;
+            if now == wanted {
+                return Ok(Some((wanted, lease)));
+            }
+            wanted = now;
+        }
+    }
+
+    /// Where the message belongs: where its words stand already, else where the chat is now, else in a fresh session.
+    async fn session_of(&self, inbound: &Inbound) -> Result<String, StoreError> {
+        if let Some(begun) = self.store.session_of_inbound(inbound.id).await? {
+            return Ok(begun);
+        }
+        let key = &inbound.session_key;
+        if let Some(live) = self.store.live_session(key).await? {
+            return Ok(live);
+        }
+        self.store.bind_fresh_session(key, &inbound.source).await
+    }
+
+    /// Runs the turn and returns what is to be sent. `None`: the daemon stops, and the message is answered after the
+    /// next start.
+    async fn answer(
+        &self,
+        inbound: &Inbound,
+        session_id: &str,
+        lease: Lease,
+    ) -> Result<Option<Vec<Delivery>>, StoreError> {
+        let row = self.store.begin_inbound(inbound.id, session_id).await?;
+        let Some((session, transcript)) = self.store.briefing(session_id, Some(row)).await? else {
+            return Err(StoreError::Conflict(format!(
+                "session {session_id} is gone"
+            )));
         };
         let prompt = Prompt {
             session: &session,
@@ -188,7 +236,7 @@ impl Inner {
         let send = |text: String| NewDelivery {
             send_key: format!("inbound:{}:0", inbound.id),
             source: inbound.source.clone(),
-            session_id: session_id.clone(),
+            session_id: session_id.to_owned(),
             handoff_id: None,
             text,
         };
@@ -196,11 +244,10 @@ impl Inner {
             Ok(reply) => {
                 let sends = vec![send(reply.clone())];
                 self.store
-                    .answer_inbound(inbound.id, &session_id, &reply, sends)
+                    .answer_inbound(inbound.id, session_id, &reply, sends)
                     .await?
             }
-            // The daemon stops: the message is answered after the next start.
-            Err(TurnError::Cancelled) => return Ok(()),
+            Err(TurnError::Cancelled) => return Ok(None),
             Err(error) => {
                 tracing::warn!(%error, session = session_id, "a turn failed");
                 let text = format!("I could not answer: {error}. Say it again to try once more.");
@@ -209,9 +256,7 @@ impl Inner {
                     .await?
             }
         };
-        drop(lease);
-        self.send_all(sends).await;
-        Ok(())
+        Ok(Some(sends))
     }
 
     async fn send_all(&self, deliveries: Vec<Delivery>) {

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value, json};
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, sessions};
 use crate::clock;
 use crate::session::Source;
 
@@ -67,12 +67,18 @@ impl Store {
             Some(text) => serde_json::from_str(&text).ok(),
             None => self.mirrored(key).await,
         };
-        Ok(entry
-            .as_ref()
-            .and_then(|e: &Value| e.get("session_id")?.as_str().map(str::to_owned)))
+        Ok(entry.as_ref().and_then(named))
     }
 
-    /// Puts a chat that has no session yet on a new one.
+    /// The live end of the session that a chat is on. `None`: it is on none, or on one that is gone.
+    pub async fn live_session(&self, key: &str) -> Result<Option<String>, StoreError> {
+        match self.bound_session(key).await? {
+            Some(id) => self.read(move |c| live(c, Some(id))).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Puts a chat that has no session, or whose session is gone, on a new one. Somebody who was faster is respected.
     pub async fn bind_fresh_session(
         &self,
         key: &str,
@@ -80,7 +86,11 @@ impl Store {
     ) -> Result<String, StoreError> {
         let (bound, source) = (key.to_owned(), source.clone());
         self.change(move |c, changed| {
-            let id = super::sessions::create(c, &source.platform, None, None)?;
+            let before = entry(c, changed.scope, &bound)?;
+            if let Some(live) = live(c, before.as_deref().and_then(session_of))? {
+                return Ok(live);
+            }
+            let id = sessions::create(c, &source.platform, None, None)?;
             bind(c, changed.scope, &bound, &id, &source, None)?;
             changed.keys.push(bound.clone());
             Ok(id)
@@ -185,6 +195,22 @@ pub(super) fn entry(c: &Connection, scope: &str, key: &str) -> Result<Option<Str
         .optional()?)
 }
 
+/// The session that a routing entry names.
+fn session_of(entry: &str) -> Option<String> {
+    named(&serde_json::from_str(entry).ok()?)
+}
+
+fn named(entry: &Value) -> Option<String> {
+    entry.get("session_id")?.as_str().map(str::to_owned)
+}
+
+/// The live end of a session, if it exists.
+fn live(c: &Connection, id: Option<String>) -> Result<Option<String>, StoreError> {
+    let Some(id) = id else { return Ok(None) };
+    let tip = sessions::tip(c, &id)?;
+    Ok(sessions::by_id(c, &tip)?.map(|session| session.id))
+}
+
 /// Puts the chat behind `key` on `session_id`: the outgoing session ends, the incoming one is reopened and takes the
 /// chat's columns. Returns what that displaced.
 pub(super) fn bind(
@@ -199,8 +225,7 @@ pub(super) fn bind(
     let before = entry(c, scope, key)?.or_else(|| mirrored.map(str::to_owned));
     let outgoing = before
         .as_deref()
-        .and_then(|text| serde_json::from_str::<Value>(text).ok())
-        .and_then(|e| e.get("session_id")?.as_str().map(str::to_owned))
+        .and_then(session_of)
         .filter(|outgoing| outgoing != session_id);
     let outgoing = outgoing
         .map(|id| end_switched(c, &id, now))
