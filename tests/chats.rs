@@ -49,6 +49,21 @@ fn rebind(home: &Home, key: &str, session: &str) {
         .unwrap();
 }
 
+/// Makes SQLite answer every insert into `table` with "disk full", until told otherwise: its row ids are used up.
+fn fill(home: &Home, table: &str, full: bool) {
+    let connection = home.sqlite();
+    connection
+        .execute("DELETE FROM sqlite_sequence WHERE name = ?1", [table])
+        .unwrap();
+    let next = if full { i64::MAX } else { 1000 };
+    connection
+        .execute(
+            "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)",
+            rusqlite::params![table, next],
+        )
+        .unwrap();
+}
+
 fn spoken(home: &Home, session: &str) -> Vec<String> {
     let connection = home.sqlite();
     let mut statement = connection
@@ -100,6 +115,70 @@ async fn a_session_deleted_while_its_message_was_at_work_does_not_cost_the_messa
         spoken(&home, &fresh),
         ["user: one", "assistant: I have 0 messages."]
     );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn messages_wait_for_the_database_and_are_answered_in_order() {
+    let home = Home::new();
+    let daemon = InProcess::start(&home, &[]).await;
+    fill(&home, "messages", true);
+    say(&daemon, "one").await;
+    say(&daemon, "two").await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(daemon.agent.asked.lock().unwrap().is_empty());
+    fill(&home, "messages", false);
+    replies(&home, 2).await;
+    let session = home.store().bound_session(KEY).await.unwrap().unwrap();
+    assert_eq!(
+        spoken(&home, &session),
+        [
+            "user: one",
+            "assistant: I have 0 messages.",
+            "user: two",
+            "assistant: I have 2 messages."
+        ]
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_waits_for_the_database_without_asking_the_agent_twice() {
+    let home = Home::new();
+    let daemon = InProcess::start(&home, &[]).await;
+    fill(&home, "hermesd_deliveries", true);
+    say(&daemon, "one").await;
+    eventually("the agent is asked", || async {
+        (!daemon.agent.asked.lock().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    fill(&home, "hermesd_deliveries", false);
+    replies(&home, 1).await;
+    assert_eq!(daemon.agent.asked.lock().unwrap().len(), 1);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_reply_that_the_embedded_chat_cannot_take_yet_arrives_later() {
+    let home = Home::new();
+    let source = local::source("home", None);
+    home.store().say_local(KEY, &source, "one").await.unwrap();
+    fill(&home, "hermesd_local_messages", true);
+    let daemon = InProcess::start(&home, &[]).await;
+    eventually("the agent has answered", || async {
+        let answered = "SELECT count(*) FROM hermesd_inbound WHERE state = 'answered'";
+        let count: i64 = home
+            .sqlite()
+            .query_row(answered, [], |row| row.get(0))
+            .unwrap();
+        (count == 1).then_some(())
+    })
+    .await;
+    // Longer than a platform would be given.
+    tokio::time::sleep(Duration::from_millis(4500)).await;
+    fill(&home, "hermesd_local_messages", false);
+    replies(&home, 1).await;
     daemon.stop().await;
 }
 
@@ -161,4 +240,27 @@ async fn a_message_that_was_at_work_is_answered_where_its_words_stand() {
     );
     assert_eq!(spoken(&home, SESSION).len(), 4);
     daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_was_answered_is_not_begun_again() {
+    let home = Home::new();
+    let store = home.store();
+    let source = local::source("home", None);
+    let (_, inbound) = store.say_local(KEY, &source, "one").await.unwrap();
+    let session = store.bind_fresh_session(KEY, &source).await.unwrap();
+    let row = store.begin_inbound(inbound.id, &session).await.unwrap();
+    assert!(row.is_some());
+    assert_eq!(
+        store.begin_inbound(inbound.id, &session).await.unwrap(),
+        row
+    );
+    store
+        .answer_inbound(inbound.id, &session, "yes", Vec::new())
+        .await
+        .unwrap();
+    assert_eq!(
+        store.begin_inbound(inbound.id, &session).await.unwrap(),
+        None
+    );
 }

@@ -8,6 +8,8 @@ use super::PlatformError;
 const ATTEMPTS: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// Between tries that do not count, since the fault is in our own house.
+const LONGEST_OWN_WAIT: Duration = Duration::from_secs(5);
 /// A call that takes longer counts as failed for now.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -26,6 +28,12 @@ where
                 reason,
                 retry_after,
             })) => (reason, retry_after),
+            Ok(Err(PlatformError::NotYet(reason))) => {
+                tracing::warn!(platform, reason, "a call has to wait");
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(LONGEST_OWN_WAIT);
+                continue;
+            }
             Err(_) => (format!("no answer within {} s", PATIENCE.as_secs()), None),
         };
         if attempt >= ATTEMPTS {

@@ -2,12 +2,15 @@
 //!
 //! A message is kept in the store before anything else happens to it, so a restart takes up what was not answered.
 
+mod patience;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::patience::patiently;
 use crate::agent::Prompt;
 use crate::events::Bus;
 use crate::platform::{Platforms, local};
@@ -145,7 +148,7 @@ impl Inner {
             let (this, id) = (self.clone(), next.id);
             let handled = tokio::spawn(async move { this.handle(&next).await }).await;
             match handled {
-                Ok(Ok(())) => {}
+                Ok(Ok(()) | Err(StoreError::Cancelled)) => {}
                 Ok(Err(error)) => {
                     tracing::error!(%error, message = id, "a message waits for the next start")
                 }
@@ -168,13 +171,14 @@ impl Inner {
                     return Ok(());
                 }
                 Ok(None) => return Ok(()),
-                Err(error) if !error.is_transient() => {
-                    if self.store.session(&session_id).await?.is_some() {
+                Err(StoreError::Cancelled) => return Ok(()),
+                Err(error) => {
+                    let session = || self.store.session(&session_id);
+                    if patiently(&self.stop, session).await?.is_some() {
                         return Err(error);
                     }
                     tracing::warn!(%error, session = session_id, "a session was deleted while it was spoken to");
                 }
-                Err(error) => return Err(error),
             }
         }
     }
@@ -185,13 +189,13 @@ impl Inner {
         &self,
         inbound: &Inbound,
     ) -> Result<Option<(String, Lease)>, StoreError> {
-        let mut wanted = self.session_of(inbound).await?;
+        let mut wanted = patiently(&self.stop, || self.session_of(inbound)).await?;
         loop {
             let lease = tokio::select! {
                 lease = self.turns.leases.take(&wanted) => lease,
                 () = self.stop.cancelled() => return Ok(None),
             };
-            let now = self.session_of(inbound).await?;
+            let now = patiently(&self.stop, || self.session_of(inbound)).await?;
             if now == wanted {
                 return Ok(Some((wanted, lease)));
             }
@@ -211,16 +215,22 @@ impl Inner {
         self.store.bind_fresh_session(key, &inbound.source).await
     }
 
-    /// Runs the turn and returns what is to be sent. `None`: the daemon stops, and the message is answered after the
-    /// next start.
+    /// Runs the turn and returns what is to be sent. `None`: it is answered already, or the daemon stops and it will be
+    /// answered after the next start.
     async fn answer(
         &self,
         inbound: &Inbound,
         session_id: &str,
         lease: Lease,
     ) -> Result<Option<Vec<Delivery>>, StoreError> {
-        let row = self.store.begin_inbound(inbound.id, session_id).await?;
-        let Some((session, transcript)) = self.store.briefing(session_id, Some(row)).await? else {
+        let (store, stop) = (&self.store, &self.stop);
+        let begin = || store.begin_inbound(inbound.id, session_id);
+        // What a recovery and its own dispatch both found is answered once.
+        let Some(row) = patiently(stop, begin).await? else {
+            return Ok(None);
+        };
+        let briefing = || store.briefing(session_id, Some(row));
+        let Some((session, transcript)) = patiently(stop, briefing).await? else {
             return Err(StoreError::Conflict(format!(
                 "session {session_id} is gone"
             )));
@@ -243,17 +253,16 @@ impl Inner {
         let sends = match reply {
             Ok(reply) => {
                 let sends = vec![send(reply.clone())];
-                self.store
-                    .answer_inbound(inbound.id, session_id, &reply, sends)
-                    .await?
+                let keep = || store.answer_inbound(inbound.id, session_id, &reply, sends.clone());
+                patiently(stop, keep).await?
             }
             Err(TurnError::Cancelled) => return Ok(None),
             Err(error) => {
                 tracing::warn!(%error, session = session_id, "a turn failed");
                 let text = format!("I could not answer: {error}. Say it again to try once more.");
-                self.store
-                    .fail_inbound(inbound.id, &error.to_string(), vec![send(text)])
-                    .await?
+                let (reason, sends) = (error.to_string(), vec![send(text)]);
+                let keep = || store.fail_inbound(inbound.id, &reason, sends.clone());
+                patiently(stop, keep).await?
             }
         };
         Ok(Some(sends))
@@ -269,12 +278,18 @@ impl Inner {
                 );
                 continue;
             };
-            let outcome = match deliver(&self.store, platform.as_ref(), &delivery, &self.stop).await
-            {
+            let send = || async {
+                match deliver(&self.store, platform.as_ref(), &delivery, &self.stop).await {
+                    Err(DeliverError::Store(error)) => Err(error),
+                    outcome => Ok(outcome),
+                }
+            };
+            let outcome = patiently(&self.stop, send).await;
+            let outcome = match outcome.unwrap_or_else(|error| Err(DeliverError::Store(error))) {
                 Ok(id) => Ok(id),
                 Err(DeliverError::Failed { reason, .. }) => Err(reason),
                 // It stays in the ledger for the next start.
-                Err(DeliverError::Cancelled) => return,
+                Err(DeliverError::Cancelled | DeliverError::Store(StoreError::Cancelled)) => return,
                 Err(DeliverError::Store(error)) => {
                     tracing::error!(%error, platform = name, "a reply waits for the next start");
                     continue;
@@ -288,7 +303,8 @@ impl Inner {
                     "a reply was not delivered"
                 );
             }
-            if let Err(error) = self.store.delivery_ended(delivery.id, outcome).await {
+            let end = || self.store.delivery_ended(delivery.id, outcome.clone());
+            if let Err(error) = patiently(&self.stop, end).await {
                 tracing::error!(%error, "the outcome of a delivery could not be recorded");
             }
         }

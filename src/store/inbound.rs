@@ -88,23 +88,30 @@ impl Store {
             .await
     }
 
-    /// Its turn begins: the words go into the transcript. Done once; a second call returns the same row.
-    pub async fn begin_inbound(&self, id: i64, session_id: &str) -> Result<i64, StoreError> {
+    /// Its turn begins: the words go into the transcript. Done once; a second call returns the same row. `None`: it has
+    /// been answered, so there is nothing to begin.
+    pub async fn begin_inbound(
+        &self,
+        id: i64,
+        session_id: &str,
+    ) -> Result<Option<i64>, StoreError> {
         let session_id = session_id.to_owned();
         self.write(move |c| {
+            let open: Option<(String, String)> = c
+                .prepare_cached("SELECT text, message_id FROM hermesd_inbound WHERE id = ?1 AND state IN ('received', 'running')")?
+                .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            let Some((text, platform_id)) = open else { return Ok(None) };
             if let Some((row, _)) = begun(c, id)? {
-                return Ok(row);
+                return Ok(Some(row));
             }
-            let (text, platform_id): (String, String) = c
-                .prepare_cached("SELECT text, message_id FROM hermesd_inbound WHERE id = ?1")?
-                .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
             let message = NewMessage { platform_message_id: Some(platform_id), ..NewMessage::text(Role::User, &text) };
             let row = messages::append(c, &session_id, &message)?;
             // The chat owns this session now, whatever ended it before.
             c.prepare_cached("UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1 AND ended_at IS NOT NULL")?
                 .execute([&session_id])?;
             c.prepare_cached("UPDATE hermesd_inbound SET state = 'running', message_row = ?2 WHERE id = ?1")?.execute(params![id, row])?;
-            Ok(row)
+            Ok(Some(row))
         })
         .await
     }
