@@ -356,7 +356,8 @@ fn new_entry(
     Value::Object(entry)
 }
 
-/// Undoes [`bind`], as long as the chat is still on the session that it put there.
+/// Undoes [`bind`]. A chat that has moved on meanwhile is left there; the session that it left behind still loses the
+/// chat's columns.
 pub(super) fn unbind(
     c: &Connection,
     scope: &str,
@@ -364,12 +365,34 @@ pub(super) fn unbind(
     session_id: &str,
     displaced: &Displaced,
 ) -> Result<(), StoreError> {
-    let ours = entry(c, scope, key)?
-        .and_then(|text| serde_json::from_str::<Value>(&text).ok())
-        .is_some_and(|e| e.get("session_id").and_then(Value::as_str) == Some(session_id));
-    if !ours {
-        return Ok(());
+    let bound = entry(c, scope, key)?.as_deref().and_then(session_of);
+    if bound.as_deref() == Some(session_id) {
+        free(c, scope, key, displaced)?;
     }
+    let assignments: Vec<String> = CHAT_COLUMNS
+        .iter()
+        .enumerate()
+        .map(|(i, name)| format!("{name} = ?{}", i + 3))
+        .collect();
+    let sql = format!(
+        "UPDATE sessions SET {} WHERE id = ?1 AND session_key = ?2",
+        assignments.join(", ")
+    );
+    let mut values: Vec<Option<String>> = vec![Some(session_id.to_owned()), Some(key.to_owned())];
+    values.extend(displaced.incoming.iter().cloned());
+    let restored = c.execute(&sql, rusqlite::params_from_iter(values))?;
+    if restored == 1 {
+        // Ending is first-writer-wins: whoever closed it meanwhile keeps the word.
+        c.execute(
+            "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND ended_at IS NULL",
+            params![session_id, displaced.ended.0, displaced.ended.1],
+        )?;
+    }
+    Ok(())
+}
+
+/// Gives the chat back to the session that was on it before.
+fn free(c: &Connection, scope: &str, key: &str, displaced: &Displaced) -> Result<(), StoreError> {
     match &displaced.entry {
         Some(text) => c.execute(
             "UPDATE gateway_routing SET entry_json = ?3, updated_at = ?4 WHERE scope = ?1 AND session_key = ?2",
@@ -383,22 +406,5 @@ pub(super) fn unbind(
             params![id, ended_at, end_reason],
         )?;
     }
-    let assignments: Vec<String> = CHAT_COLUMNS
-        .iter()
-        .enumerate()
-        .map(|(i, name)| format!("{name} = ?{}", i + 3))
-        .collect();
-    let sql = format!(
-        "UPDATE sessions SET {} WHERE id = ?1 AND session_key = ?2",
-        assignments.join(", ")
-    );
-    let mut values: Vec<Option<String>> = vec![Some(session_id.to_owned()), Some(key.to_owned())];
-    values.extend(displaced.incoming.iter().cloned());
-    c.execute(&sql, rusqlite::params_from_iter(values))?;
-    // Ending is first-writer-wins: whoever closed it meanwhile keeps the word.
-    c.execute(
-        "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND ended_at IS NULL",
-        params![session_id, displaced.ended.0, displaced.ended.1],
-    )?;
     Ok(())
 }
