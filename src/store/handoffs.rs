@@ -6,13 +6,11 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::journal::{self, Changed};
-use super::messages::{self, NewMessage};
-use super::{Delivery, NewDelivery, Store, StoreError, deliveries, routing, sessions};
+use super::{Delivery, NewDelivery, Store, StoreError, deliveries, messages, routing, sessions};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 use crate::platform::{Home, Opened};
 use crate::session::Source;
-use crate::session::transcript::Role;
 
 /// What Hermes' column takes.
 const ERROR_LENGTH: usize = 500;
@@ -279,17 +277,12 @@ impl Store {
         );
         self.write(move |c| {
             journal::advance(c, id, fence, Stage::Answered)?;
-            let notice = NewMessage::text(Role::User, &answer.notice);
-            let rows = [
-                messages::append(c, &session_id, &notice)?,
-                messages::append(c, &session_id, &NewMessage::reply(&answer.reply))?,
-            ];
-            messages::count_model_call(c, &session_id)?;
-            let rows = serde_json::to_string(&rows).unwrap_or_default();
+            let said = messages::say(c, &session_id, &answer.notice, &answer.reply)?;
+            let said = serde_json::to_string(&said).unwrap_or_default();
             c.prepare_cached(
                 "UPDATE hermesd_handoffs SET reply = ?2, message_rows = ?3 WHERE id = ?1",
             )?
-            .execute(params![id, answer.reply, rows])?;
+            .execute(params![id, answer.reply, said])?;
             answer
                 .deliveries
                 .iter()

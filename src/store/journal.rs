@@ -4,8 +4,9 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::messages::{self, Said};
 use super::routing::{self, Displaced};
-use super::{Claim, StoreError, deliveries, messages, sessions};
+use super::{Claim, StoreError, deliveries, sessions};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 
@@ -187,7 +188,7 @@ pub(super) fn advance(c: &Connection, id: i64, fence: i64, to: Stage) -> Result<
 
 /// Puts the binding back, takes the notice and the reply out of the transcript, and stops what was still to be sent.
 fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), StoreError> {
-    let (session, key, displaced, rows): (String, Option<String>, Option<String>, Option<String>) = c.query_row(
+    let (session, key, displaced, said): (String, Option<String>, Option<String>, Option<String>) = c.query_row(
         "SELECT session_id, session_key, displaced, message_rows FROM hermesd_handoffs WHERE id = ?1",
         [id],
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
@@ -197,10 +198,9 @@ fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), S
         routing::unbind(c, changed.scope, &key, &session, &displaced)?;
         changed.keys.push(key);
     }
-    let rows: Vec<i64> = rows
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default();
-    messages::retract(c, &session, &rows)?;
+    if let Some(said) = said.as_deref().and_then(Said::parse) {
+        messages::retract(c, &session, &said)?;
+    }
     deliveries::abandon(c, id)
 }
 

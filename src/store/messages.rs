@@ -106,7 +106,8 @@ pub(super) fn append(
     ])?;
     let mut bump = c.prepare_cached(
         "UPDATE sessions SET message_count = COALESCE(message_count, 0) + 1,
-                             tool_call_count = COALESCE(tool_call_count, 0) + ?2 WHERE id = ?1",
+                tool_call_count = CASE WHEN ?2 > 0 THEN COALESCE(tool_call_count, 0) + ?2 ELSE tool_call_count END
+         WHERE id = ?1",
     )?;
     bump.execute(params![session_id, message.tool_calls.len() as i64])?;
     Ok(row)
@@ -121,18 +122,81 @@ pub(super) fn count_model_call(c: &Connection, session_id: &str) -> Result<(), S
     Ok(())
 }
 
-/// Takes rows out of the live transcript without erasing them, as a rewind does.
-pub(super) fn retract(c: &Connection, session_id: &str, rows: &[i64]) -> Result<(), StoreError> {
-    for row in rows {
-        let changed = c.execute(
+/// What a handoff said in a transcript, so that it can be taken back.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub(super) struct Said {
+    rows: Vec<i64>,
+    /// The counters that were NULL before.
+    #[serde(default)]
+    no_message_count: bool,
+    #[serde(default)]
+    no_api_call_count: bool,
+}
+
+impl Said {
+    /// From the journal, whose older rows hold the row ids alone.
+    pub(super) fn parse(text: &str) -> Option<Said> {
+        let rows = |text| {
+            serde_json::from_str(text).map(|rows| Said {
+                rows,
+                ..Said::default()
+            })
+        };
+        serde_json::from_str(text).or_else(|_| rows(text)).ok()
+    }
+}
+
+/// A notice to the agent and its answer.
+pub(super) fn say(
+    c: &Connection,
+    session_id: &str,
+    notice: &str,
+    reply: &str,
+) -> Result<Said, StoreError> {
+    let mut said = c
+        .prepare_cached(
+            "SELECT message_count IS NULL, api_call_count IS NULL FROM sessions WHERE id = ?1",
+        )?
+        .query_row([session_id], |row| {
+            Ok(Said {
+                rows: Vec::new(),
+                no_message_count: row.get(0)?,
+                no_api_call_count: row.get(1)?,
+            })
+        })?;
+    for message in [
+        NewMessage::text(Role::User, notice),
+        NewMessage::reply(reply),
+    ] {
+        said.rows.push(append(c, session_id, &message)?);
+    }
+    count_model_call(c, session_id)?;
+    Ok(said)
+}
+
+/// Takes it out of the live transcript and out of the counters without erasing it, as a rewind does.
+pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<(), StoreError> {
+    let mut taken = 0;
+    for row in &said.rows {
+        taken += c.execute(
             "UPDATE messages SET active = 0 WHERE id = ?1 AND session_id = ?2 AND active = 1",
             params![row, session_id],
         )?;
-        c.execute(
-            "UPDATE sessions SET message_count = MAX(0, COALESCE(message_count, 0) - ?2) WHERE id = ?1",
-            params![session_id, changed as i64],
-        )?;
     }
+    c.execute(
+        "UPDATE sessions SET
+           message_count = CASE WHEN ?3 AND COALESCE(message_count, 0) <= ?2 THEN NULL
+                                ELSE MAX(0, COALESCE(message_count, 0) - ?2) END,
+           api_call_count = CASE WHEN ?4 AND COALESCE(api_call_count, 0) <= 1 THEN NULL
+                                 ELSE MAX(0, COALESCE(api_call_count, 0) - 1) END
+         WHERE id = ?1",
+        params![
+            session_id,
+            taken as i64,
+            said.no_message_count,
+            said.no_api_call_count
+        ],
+    )?;
     Ok(())
 }
 
