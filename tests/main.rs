@@ -18,6 +18,7 @@ mod faults;
 mod handoff_e2e;
 mod ownership;
 mod recovery;
+mod rollback;
 mod routing_mirror;
 mod store_faults;
 mod store_model;

@@ -289,7 +289,9 @@ impl Inner {
                 Ok(id) => Ok(id),
                 Err(DeliverError::Failed { reason, .. }) => Err(reason),
                 // It stays in the ledger for the next start.
-                Err(DeliverError::Cancelled | DeliverError::Store(StoreError::Cancelled)) => return,
+                Err(_) if self.stop.is_cancelled() => return,
+                // It is no longer to be sent.
+                Err(DeliverError::Cancelled) => continue,
                 Err(DeliverError::Store(error)) => {
                     tracing::error!(%error, platform = name, "a reply waits for the next start");
                     continue;

@@ -130,18 +130,19 @@ impl Store {
             let ids = statement.query_map([since], |row| row.get(0))?;
             Ok(ids.collect::<Result<_, _>>()?)
         };
-        let ids = self.read(wanted).await?;
-        if ids.is_empty() {
-            return Ok(ids);
+        if self.read(wanted).await?.is_empty() {
+            return Ok(Vec::new());
         }
+        // Asked again under the lock: whoever closed the conversation meanwhile keeps the word.
         self.write(move |c| {
+            let ids = wanted(c)?;
             for id in &ids {
                 c.execute(
                     "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1",
                     [id],
                 )?;
             }
-            Ok(ids.clone())
+            Ok(ids)
         })
         .await
     }
