@@ -16,6 +16,7 @@ mod control_socket;
 mod control_start;
 mod faults;
 mod handoff_e2e;
+mod odd_rows;
 mod ownership;
 mod recovery;
 mod rollback;

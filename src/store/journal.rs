@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::messages::{self, Said};
 use super::routing::{self, Displaced};
-use super::{Claim, StoreError, deliveries, sessions};
+use super::{Claim, StoreError, deliveries, lenient, sessions};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 
@@ -19,11 +19,13 @@ pub(super) struct Changed<'a> {
 /// Journal rows in flight whose session's row says otherwise, with what it says.
 pub(super) fn overtaken(c: &Connection) -> Result<Vec<(i64, String)>, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT h.id, COALESCE(s.handoff_error, '') FROM hermesd_handoffs h LEFT JOIN sessions s ON s.id = h.session_id
+        "SELECT h.id, s.handoff_error FROM hermesd_handoffs h LEFT JOIN sessions s ON s.id = h.session_id
          WHERE h.state IN ('pending', 'running') AND COALESCE(s.handoff_state, '') NOT IN ('pending', 'running')",
     )?;
     let rows = statement
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map([], |row| {
+            Ok((row.get(0)?, lenient::text(row, 1)?.unwrap_or_default()))
+        })?
         .collect::<Result<_, _>>()?;
     Ok(rows)
 }
@@ -150,7 +152,7 @@ fn held(c: &Connection, id: i64, fence: i64) -> Result<Held, StoreError> {
         )?
         .query_row([id, fence], |row| {
             let stage = row.get::<_, Option<String>>(0)?.as_deref().and_then(Stage::parse);
-            Ok((Held { stage, cancel_requested: row.get(1)? }, row.get::<_, Option<String>>(2)?))
+            Ok((Held { stage, cancel_requested: row.get(1)? }, lenient::text(row, 2)?))
         })
         .optional()?;
     match row {

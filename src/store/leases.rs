@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{Claim, Store, StoreError, journal, sessions};
+use super::{Claim, Store, StoreError, journal, lenient, sessions};
 use crate::handoff::Handoff;
 
 /// A running handoff that may have lost its owner.
@@ -47,7 +47,7 @@ impl Store {
             let mut statement = c.prepare_cached(
                 "SELECT s.id, h.id, h.fence, h.owner, h.lease_until FROM sessions s
                  LEFT JOIN hermesd_handoffs h ON h.session_id = s.id AND h.state = 'running'
-                 WHERE s.handoff_state = 'running' AND (h.owner IS NULL OR h.owner <> ?1)",
+                 WHERE s.handoff_state = 'running' AND typeof(s.id) = 'text' AND (h.owner IS NULL OR h.owner <> ?1)",
             )?;
             let rows = statement.query_map([owner], |row| {
                 let journal = row.get::<_, Option<i64>>(1)?.zip(row.get(2)?);
@@ -58,7 +58,7 @@ impl Store {
                     lease_until: row.get(4)?,
                 })
             })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            lenient::readable(rows, "sessions")
         })
         .await
     }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use super::{Store, StoreError, sessions};
+use super::{Store, StoreError, lenient, sessions};
 use crate::clock;
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Role, Transcript};
@@ -209,20 +209,18 @@ fn transcript(c: &Connection, session_id: &str, before: i64) -> Result<Transcrip
     let rows = statement
         .query_map(params![session_id, before], message)?
         .filter_map(Result::transpose);
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    let rows = lenient::readable(rows, "messages")?;
     Ok(Transcript::from_rows(rows))
 }
 
 /// `None` for a role that no model knows: such rows are notes of other programs.
 fn message(row: &Row<'_>) -> rusqlite::Result<Option<Message>> {
-    let Some(role) = Role::parse(row.get_ref(1)?.as_str().unwrap_or_default()) else {
+    let text = |at: usize| lenient::text(row, at);
+    let Some(role) = Role::parse(&text(1)?.unwrap_or_default()) else {
         return Ok(None);
     };
     let json = |at: usize| -> rusqlite::Result<Option<Value>> {
-        Ok(row
-            .get_ref(at)?
-            .as_str_or_null()?
-            .and_then(|text| serde_json::from_str(text).ok()))
+        Ok(text(at)?.and_then(|text| serde_json::from_str(&text).ok()))
     };
     let tool_calls = match json(6)? {
         Some(Value::Array(calls)) => calls,
@@ -231,15 +229,15 @@ fn message(row: &Row<'_>) -> rusqlite::Result<Option<Message>> {
     Ok(Some(Message {
         id: row.get(0)?,
         role,
-        content: row.get::<_, Option<String>>(2)?.map(Content::decode),
-        api_content: row.get::<_, Option<String>>(3)?.filter(|t| !t.is_empty()),
-        tool_call_id: row.get(4)?,
-        tool_name: row.get(5)?,
+        content: text(2)?.map(Content::decode),
+        api_content: text(3)?.filter(|t| !t.is_empty()),
+        tool_call_id: text(4)?,
+        tool_name: text(5)?,
         tool_calls,
-        finish_reason: row.get(7)?,
-        reasoning: row.get(8)?,
-        reasoning_content: row.get(9)?,
+        finish_reason: text(7)?,
+        reasoning: text(8)?,
+        reasoning_content: text(9)?,
         reasoning_details: json(10)?,
-        timestamp: row.get(11)?,
+        timestamp: lenient::seconds(row, 11)?.unwrap_or_default(),
     }))
 }

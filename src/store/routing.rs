@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value, json};
 
-use super::{Store, StoreError, sessions};
+use super::{Store, StoreError, lenient, sessions};
 use crate::clock;
 use crate::session::Source;
 
@@ -191,8 +191,9 @@ pub(super) fn entry(c: &Connection, scope: &str, key: &str) -> Result<Option<Str
         "SELECT entry_json FROM gateway_routing WHERE scope = ?1 AND session_key = ?2",
     )?;
     Ok(statement
-        .query_row([scope, key], |row| row.get(0))
-        .optional()?)
+        .query_row([scope, key], |row| lenient::text(row, 0))
+        .optional()?
+        .flatten())
 }
 
 /// The session that a routing entry names.
@@ -239,13 +240,13 @@ pub(super) fn bind(
         ))?
         .query_row([session_id], |row| {
             let columns = (0..CHAT_COLUMNS.len())
-                .map(|i| row.get(i))
+                .map(|i| lenient::text(row, i))
                 .collect::<Result<Vec<_>, _>>()?;
             Ok((
                 columns,
                 (
-                    row.get(CHAT_COLUMNS.len())?,
-                    row.get(CHAT_COLUMNS.len() + 1)?,
+                    lenient::seconds(row, CHAT_COLUMNS.len())?,
+                    lenient::text(row, CHAT_COLUMNS.len() + 1)?,
                 ),
             ))
         })?;
@@ -289,9 +290,11 @@ fn end_switched(
 ) -> Result<Option<(String, Option<f64>, Option<String>)>, StoreError> {
     let before = c
         .prepare_cached(&format!(
-            "SELECT id, ended_at, end_reason FROM sessions WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
+            "SELECT ended_at, end_reason FROM sessions WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
         ))?
-        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .query_row([id], |row| {
+            Ok((id.to_owned(), lenient::seconds(row, 0)?, lenient::text(row, 1)?))
+        })
         .optional()?;
     if before.is_some() {
         c.execute(
