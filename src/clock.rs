@@ -14,6 +14,15 @@ pub fn iso_local(epoch: f64) -> String {
     zoned(epoch).strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
 }
 
+/// The time that an ISO 8601 text means; one without an offset is local.
+pub fn parse_iso(text: &str) -> Option<f64> {
+    let time = text.parse::<Timestamp>().ok().or_else(|| {
+        let local: jiff::civil::DateTime = text.parse().ok()?;
+        Some(local.to_zoned(TimeZone::system()).ok()?.timestamp())
+    })?;
+    Some(time.as_microsecond() as f64 / 1e6)
+}
+
 /// Local date and time for a person (`2026-01-31 08:15:00`).
 pub fn readable(epoch: f64) -> String {
     zoned(epoch).strftime("%Y-%m-%d %H:%M:%S").to_string()
@@ -52,6 +61,14 @@ mod tests {
         let id = session_id(now());
         let parts: Vec<&str> = id.split('_').collect();
         assert_eq!([8, 6, 6], [parts[0].len(), parts[1].len(), parts[2].len()]);
+    }
+
+    #[test]
+    fn iso_times_are_read_with_and_without_an_offset() {
+        assert_eq!(parse_iso("1970-01-01T00:01:00.5Z"), Some(60.5));
+        assert_eq!(parse_iso("1970-01-01 01:01:00+01:00"), Some(60.0));
+        assert_eq!(parse_iso(&iso_local(1.75e9)), Some(1.75e9));
+        assert_eq!(parse_iso("yesterday"), None);
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn picture(home: &Home) -> Value {
     };
     serde_json::json!({
         "sessions": rows("SELECT json_array(id, source, user_id, session_key, chat_id, chat_type, thread_id, display_name, origin_json,
-                                 ended_at, end_reason, message_count) FROM sessions ORDER BY id"),
+                                 ended_at, end_reason, message_count, api_call_count) FROM sessions ORDER BY id"),
         "messages": rows("SELECT json_array(id, role, content) FROM messages WHERE active = 1 ORDER BY id"),
         "routing": rows("SELECT json_array(scope, session_key, entry_json) FROM gateway_routing ORDER BY session_key"),
     })

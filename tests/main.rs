@@ -4,6 +4,7 @@
 
 mod support;
 
+mod chats;
 mod cli;
 mod cli_direct;
 mod cli_edges;
@@ -15,8 +16,10 @@ mod control_socket;
 mod control_start;
 mod faults;
 mod handoff_e2e;
+mod odd_rows;
 mod ownership;
 mod recovery;
+mod rollback;
 mod routing_mirror;
 mod store_faults;
 mod store_model;

@@ -14,7 +14,7 @@ pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), Stag
     let open_key = format!("handoff:{}", claim.handoff.id);
     let name = platform.name();
     let opened = if platform.capabilities().threads {
-        with_retries(name, || platform.open_thread(&home, &title, &open_key))
+        with_retries(name, |_| platform.open_thread(&home, &title, &open_key))
             .await
             .map_err(|reason| {
                 StageError::Failed(format!("no thread could be opened on {name}: {reason}"))

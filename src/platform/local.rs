@@ -96,10 +96,7 @@ impl Platform for Local {
 
 fn explain(error: StoreError) -> PlatformError {
     match error.is_transient() {
-        true => PlatformError::Transient {
-            reason: error.to_string(),
-            retry_after: None,
-        },
+        true => PlatformError::NotYet(error.to_string()),
         false => PlatformError::Permanent(error.to_string()),
     }
 }

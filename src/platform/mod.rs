@@ -44,6 +44,9 @@ pub enum PlatformError {
         reason: String,
         retry_after: Option<Duration>,
     },
+    /// Our own house is not ready: the embedded platform's database is locked or full. Tried until it is.
+    #[error("{0}")]
+    NotYet(String),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

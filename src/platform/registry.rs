@@ -147,10 +147,12 @@ impl Platforms {
                     tracing::error!(platform = name, reason, "platform down");
                     return self.set(name, Standing::Down, Some(reason));
                 }
-                Err(PlatformError::Transient {
-                    reason,
-                    retry_after,
-                }) => {
+                Err(later) => {
+                    let reason = later.to_string();
+                    let retry_after = match later {
+                        PlatformError::Transient { retry_after, .. } => retry_after,
+                        _ => None,
+                    };
                     tracing::warn!(platform = name, reason, "platform not up yet");
                     self.set(name, Standing::Connecting, Some(reason));
                     tokio::time::sleep(retry_after.unwrap_or(wait)).await;

@@ -2,19 +2,22 @@
 //!
 //! A message is kept in the store before anything else happens to it, so a restart takes up what was not answered.
 
+mod patience;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use self::patience::patiently;
 use crate::agent::Prompt;
 use crate::events::Bus;
 use crate::platform::{Platforms, local};
 use crate::session::{KeyRules, session_key};
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
 use crate::turn::deliver::{DeliverError, deliver};
-use crate::turn::{TurnError, Turns};
+use crate::turn::{Lease, TurnError, Turns};
 
 /// The longest message that a person may send.
 pub const LONGEST_MESSAGE: usize = 100_000;
@@ -145,7 +148,7 @@ impl Inner {
             let (this, id) = (self.clone(), next.id);
             let handled = tokio::spawn(async move { this.handle(&next).await }).await;
             match handled {
-                Ok(Ok(())) => {}
+                Ok(Ok(()) | Err(StoreError::Cancelled)) => {}
                 Ok(Err(error)) => {
                     tracing::error!(%error, message = id, "a message waits for the next start")
                 }
@@ -156,26 +159,81 @@ impl Inner {
         }
     }
 
+    /// One message from its chat to its answer. Begins again when its session is deleted under it.
     async fn handle(&self, inbound: &Inbound) -> Result<(), StoreError> {
-        let session_id = match self.store.bound_session(&inbound.session_key).await? {
-            Some(id) => self.store.tip(&id).await?,
-            None => {
-                self.store
-                    .bind_fresh_session(&inbound.session_key, &inbound.source)
-                    .await?
+        loop {
+            let Some((session_id, lease)) = self.session_under_lease(inbound).await? else {
+                return Ok(());
+            };
+            match self.answer(inbound, &session_id, lease).await {
+                Ok(Some(sends)) => {
+                    self.send_all(sends).await;
+                    return Ok(());
+                }
+                Ok(None) => return Ok(()),
+                Err(StoreError::Cancelled) => return Ok(()),
+                Err(error) => {
+                    let session = || self.store.session(&session_id);
+                    if patiently(&self.stop, session).await?.is_some() {
+                        return Err(error);
+                    }
+                    tracing::warn!(%error, session = session_id, "a session was deleted while it was spoken to");
+                }
             }
+        }
+    }
+
+    /// The session that the chat is on, and the right to run its turn. While that was waited for, the chat may have
+    /// moved; then it is waited for again. `None`: the daemon stops.
+    async fn session_under_lease(
+        &self,
+        inbound: &Inbound,
+    ) -> Result<Option<(String, Lease)>, StoreError> {
+        let mut wanted = patiently(&self.stop, || self.session_of(inbound)).await?;
+        loop {
+            let lease = tokio::select! {
+                lease = self.turns.leases.take(&wanted) => lease,
+                () = self.stop.cancelled() => return Ok(None),
+            };
+            let now = patiently(&self.stop, || self.session_of(inbound)).await?;
+            if now == wanted {
+                return Ok(Some((wanted, lease)));
+            }
+            wanted = now;
+        }
+    }
+
+    /// Where the message belongs: where its words stand already, else where the chat is now, else in a fresh session.
+    async fn session_of(&self, inbound: &Inbound) -> Result<String, StoreError> {
+        if let Some(begun) = self.store.session_of_inbound(inbound.id).await? {
+            return Ok(begun);
+        }
+        let key = &inbound.session_key;
+        if let Some(live) = self.store.live_session(key).await? {
+            return Ok(live);
+        }
+        self.store.bind_fresh_session(key, &inbound.source).await
+    }
+
+    /// Runs the turn and returns what is to be sent. `None`: it is answered already, or the daemon stops and it will be
+    /// answered after the next start.
+    async fn answer(
+        &self,
+        inbound: &Inbound,
+        session_id: &str,
+        lease: Lease,
+    ) -> Result<Option<Vec<Delivery>>, StoreError> {
+        let (store, stop) = (&self.store, &self.stop);
+        let begin = || store.begin_inbound(inbound.id, session_id);
+        // What a recovery and its own dispatch both found is answered once.
+        let Some(row) = patiently(stop, begin).await? else {
+            return Ok(None);
         };
-        let lease = tokio::select! {
-            lease = self.turns.leases.take(&session_id) => lease,
-            () = self.stop.cancelled() => return Ok(()),
-        };
-        let row = self.store.begin_inbound(inbound.id, &session_id).await?;
-        let Some((session, transcript)) = self.store.briefing(&session_id, Some(row)).await? else {
-            let reason = format!("session {session_id} is gone");
-            self.store
-                .fail_inbound(inbound.id, &reason, Vec::new())
-                .await?;
-            return Ok(());
+        let briefing = || store.briefing(session_id, Some(row));
+        let Some((session, transcript)) = patiently(stop, briefing).await? else {
+            return Err(StoreError::Conflict(format!(
+                "session {session_id} is gone"
+            )));
         };
         let prompt = Prompt {
             session: &session,
@@ -188,30 +246,26 @@ impl Inner {
         let send = |text: String| NewDelivery {
             send_key: format!("inbound:{}:0", inbound.id),
             source: inbound.source.clone(),
-            session_id: session_id.clone(),
+            session_id: session_id.to_owned(),
             handoff_id: None,
             text,
         };
         let sends = match reply {
             Ok(reply) => {
                 let sends = vec![send(reply.clone())];
-                self.store
-                    .answer_inbound(inbound.id, &session_id, &reply, sends)
-                    .await?
+                let keep = || store.answer_inbound(inbound.id, session_id, &reply, sends.clone());
+                patiently(stop, keep).await?
             }
-            // The daemon stops: the message is answered after the next start.
-            Err(TurnError::Cancelled) => return Ok(()),
+            Err(TurnError::Cancelled) => return Ok(None),
             Err(error) => {
                 tracing::warn!(%error, session = session_id, "a turn failed");
                 let text = format!("I could not answer: {error}. Say it again to try once more.");
-                self.store
-                    .fail_inbound(inbound.id, &error.to_string(), vec![send(text)])
-                    .await?
+                let (reason, sends) = (error.to_string(), vec![send(text)]);
+                let keep = || store.fail_inbound(inbound.id, &reason, sends.clone());
+                patiently(stop, keep).await?
             }
         };
-        drop(lease);
-        self.send_all(sends).await;
-        Ok(())
+        Ok(Some(sends))
     }
 
     async fn send_all(&self, deliveries: Vec<Delivery>) {
@@ -224,12 +278,20 @@ impl Inner {
                 );
                 continue;
             };
-            let outcome = match deliver(&self.store, platform.as_ref(), &delivery, &self.stop).await
-            {
+            let send = || async {
+                match deliver(&self.store, platform.as_ref(), &delivery, &self.stop).await {
+                    Err(DeliverError::Store(error)) => Err(error),
+                    outcome => Ok(outcome),
+                }
+            };
+            let outcome = patiently(&self.stop, send).await;
+            let outcome = match outcome.unwrap_or_else(|error| Err(DeliverError::Store(error))) {
                 Ok(id) => Ok(id),
                 Err(DeliverError::Failed { reason, .. }) => Err(reason),
                 // It stays in the ledger for the next start.
-                Err(DeliverError::Cancelled) => return,
+                Err(_) if self.stop.is_cancelled() => return,
+                // It is no longer to be sent.
+                Err(DeliverError::Cancelled) => continue,
                 Err(DeliverError::Store(error)) => {
                     tracing::error!(%error, platform = name, "a reply waits for the next start");
                     continue;
@@ -243,7 +305,8 @@ impl Inner {
                     "a reply was not delivered"
                 );
             }
-            if let Err(error) = self.store.delivery_ended(delivery.id, outcome).await {
+            let end = || self.store.delivery_ended(delivery.id, outcome.clone());
+            if let Err(error) = patiently(&self.stop, end).await {
                 tracing::error!(%error, "the outcome of a delivery could not be recorded");
             }
         }

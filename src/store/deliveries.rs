@@ -43,6 +43,9 @@ impl DeliveryState {
     }
 }
 
+/// Still to be sent, or on its way.
+const OPEN: &str = "state IN ('pending', 'sending')";
+
 #[derive(Debug, Clone)]
 pub struct NewDelivery {
     /// Names this send for ever: a platform that knows it already answers with the first message's id.
@@ -74,22 +77,27 @@ impl Store {
 
     /// Replies to chat messages that a restart left unsent; those of handoffs are resumed with their handoff.
     pub async fn open_deliveries(&self) -> Result<Vec<Delivery>, StoreError> {
-        self.read(|c| {
-            select(
-                c,
-                "state IN ('pending', 'sending') AND handoff_id IS NULL",
-                [],
-            )
-        })
-        .await
+        self.read(|c| select(c, &format!("{OPEN} AND handoff_id IS NULL"), []))
+            .await
     }
 
-    pub async fn delivery_started(&self, id: i64) -> Result<(), StoreError> {
+    /// Whether it is still to be sent.
+    pub fn delivery_wanted(&self, id: i64) -> Result<bool, StoreError> {
+        self.look(|c| {
+            let mut statement = c.prepare_cached(&format!(
+                "SELECT 1 FROM hermesd_deliveries WHERE id = ?1 AND {OPEN}"
+            ))?;
+            Ok(statement.exists([id])?)
+        })
+    }
+
+    /// It is handed to the platform now. False: it is no longer to be sent.
+    pub async fn delivery_started(&self, id: i64) -> Result<bool, StoreError> {
         self.write(move |c| {
-            let mut update =
-                c.prepare_cached("UPDATE hermesd_deliveries SET state = 'sending', attempts = attempts + 1, updated_at = ?2 WHERE id = ?1")?;
-            update.execute(params![id, clock::now()])?;
-            Ok(())
+            let mut update = c.prepare_cached(&format!(
+                "UPDATE hermesd_deliveries SET state = 'sending', attempts = attempts + 1, updated_at = ?2 WHERE id = ?1 AND {OPEN}"
+            ))?;
+            Ok(update.execute(params![id, clock::now()])? == 1)
         })
         .await
     }
@@ -103,6 +111,7 @@ impl Store {
     }
 }
 
+/// Ends an open row; one that was abandoned or ended before stays as it is.
 pub(super) fn end(
     c: &Connection,
     id: i64,
@@ -112,9 +121,9 @@ pub(super) fn end(
         Ok(message_id) => (DeliveryState::Sent, Some(message_id), None),
         Err(error) => (DeliveryState::Failed, None, Some(error)),
     };
-    let mut update = c.prepare_cached(
-        "UPDATE hermesd_deliveries SET state = ?2, message_id = ?3, error = ?4, updated_at = ?5 WHERE id = ?1",
-    )?;
+    let mut update = c.prepare_cached(&format!(
+        "UPDATE hermesd_deliveries SET state = ?2, message_id = ?3, error = ?4, updated_at = ?5 WHERE id = ?1 AND {OPEN}"
+    ))?;
     update.execute(params![id, state.as_str(), message_id, error, clock::now()])?;
     Ok(())
 }
@@ -147,7 +156,7 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, Stor
 
 pub(super) fn abandon(c: &Connection, handoff_id: i64) -> Result<(), StoreError> {
     c.execute(
-        "UPDATE hermesd_deliveries SET state = 'abandoned', updated_at = ?2 WHERE handoff_id = ?1 AND state IN ('pending', 'sending')",
+        &format!("UPDATE hermesd_deliveries SET state = 'abandoned', updated_at = ?2 WHERE handoff_id = ?1 AND {OPEN}"),
         params![handoff_id, clock::now()],
     )?;
     Ok(())

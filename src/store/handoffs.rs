@@ -6,13 +6,13 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::journal::{self, Changed};
-use super::messages::{self, NewMessage};
-use super::{Delivery, NewDelivery, Store, StoreError, deliveries, routing, sessions};
+use super::{
+    Delivery, NewDelivery, Store, StoreError, deliveries, lenient, messages, routing, sessions,
+};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 use crate::platform::{Home, Opened};
 use crate::session::Source;
-use crate::session::transcript::Role;
 
 /// What Hermes' column takes.
 const ERROR_LENGTH: usize = 500;
@@ -105,15 +105,16 @@ impl Store {
         let except = serde_json::to_string(except_platforms).unwrap_or_default();
         self.read(move |c| {
             let mut statement = c.prepare_cached(
-                "SELECT id, COALESCE(handoff_platform, '') FROM sessions
-                 WHERE handoff_state = 'pending'
-                   AND COALESCE(handoff_platform, '') NOT IN (SELECT value FROM json_each(?2))
+                "SELECT id, handoff_platform FROM sessions
+                 WHERE handoff_state = 'pending' AND typeof(id) = 'text'
+                   AND CAST(COALESCE(handoff_platform, '') AS TEXT) NOT IN (SELECT value FROM json_each(?2))
                  ORDER BY started_at LIMIT ?1",
             )?;
             let rows = statement.query_map(params![limit as i64, except], |row| {
-                Ok((row.get(0)?, row.get(1)?))
+                // A name that is not read exactly could not be claimed.
+                Ok((row.get(0)?, lenient::text(row, 1)?.unwrap_or_default()))
             })?;
-            Ok(rows.collect::<Result<_, _>>()?)
+            lenient::readable(rows, "sessions")
         })
         .await
     }
@@ -132,7 +133,7 @@ impl Store {
                     "UPDATE sessions SET handoff_state = 'running' WHERE id = ?1 AND handoff_state = 'pending'
                      RETURNING handoff_platform",
                 )?
-                .query_row([&session_id], |row| row.get(0))
+                .query_row([&session_id], |row| lenient::text(row, 0))
                 .optional()?;
             let Some(platform) = platform else { return Ok(None) };
             let id = journal::adopt(c, changed, &session_id, &platform.unwrap_or_default())?;
@@ -279,17 +280,12 @@ impl Store {
         );
         self.write(move |c| {
             journal::advance(c, id, fence, Stage::Answered)?;
-            let notice = NewMessage::text(Role::User, &answer.notice);
-            let rows = [
-                messages::append(c, &session_id, &notice)?,
-                messages::append(c, &session_id, &NewMessage::reply(&answer.reply))?,
-            ];
-            messages::count_model_call(c, &session_id)?;
-            let rows = serde_json::to_string(&rows).unwrap_or_default();
+            let said = messages::say(c, &session_id, &answer.notice, &answer.reply)?;
+            let said = serde_json::to_string(&said).unwrap_or_default();
             c.prepare_cached(
                 "UPDATE hermesd_handoffs SET reply = ?2, message_rows = ?3 WHERE id = ?1",
             )?
-            .execute(params![id, answer.reply, rows])?;
+            .execute(params![id, answer.reply, said])?;
             answer
                 .deliveries
                 .iter()
@@ -315,7 +311,7 @@ impl Store {
                     "UPDATE sessions SET handoff_state = 'failed', handoff_error = ?2
                      WHERE id = ?1 AND handoff_state = 'pending' RETURNING handoff_platform",
                     [&session_id, &reason],
-                    |row| row.get(0),
+                    |row| lenient::text(row, 0),
                 )
                 .optional()?;
             let Some(platform) = platform else {

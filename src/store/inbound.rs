@@ -82,15 +82,28 @@ impl Store {
         .await
     }
 
-    /// Its turn begins: the words go into the transcript. Done once; a second call returns the same row.
-    pub async fn begin_inbound(&self, id: i64, session_id: &str) -> Result<i64, StoreError> {
+    /// The session in whose transcript its words stand. `None`: in none yet, or no longer.
+    pub async fn session_of_inbound(&self, id: i64) -> Result<Option<String>, StoreError> {
+        self.read(move |c| Ok(begun(c, id)?.map(|(_, session)| session)))
+            .await
+    }
+
+    /// Its turn begins: the words go into the transcript. Done once; a second call returns the same row. `None`: it has
+    /// been answered, so there is nothing to begin.
+    pub async fn begin_inbound(
+        &self,
+        id: i64,
+        session_id: &str,
+    ) -> Result<Option<i64>, StoreError> {
         let session_id = session_id.to_owned();
         self.write(move |c| {
-            let (text, platform_id, row): (String, String, Option<i64>) = c
-                .prepare_cached("SELECT text, message_id, message_row FROM hermesd_inbound WHERE id = ?1")?
-                .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-            if let Some(row) = row {
-                return Ok(row);
+            let open: Option<(String, String)> = c
+                .prepare_cached("SELECT text, message_id FROM hermesd_inbound WHERE id = ?1 AND state IN ('received', 'running')")?
+                .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            let Some((text, platform_id)) = open else { return Ok(None) };
+            if let Some((row, _)) = begun(c, id)? {
+                return Ok(Some(row));
             }
             let message = NewMessage { platform_message_id: Some(platform_id), ..NewMessage::text(Role::User, &text) };
             let row = messages::append(c, &session_id, &message)?;
@@ -98,7 +111,7 @@ impl Store {
             c.prepare_cached("UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1 AND ended_at IS NOT NULL")?
                 .execute([&session_id])?;
             c.prepare_cached("UPDATE hermesd_inbound SET state = 'running', message_row = ?2 WHERE id = ?1")?.execute(params![id, row])?;
-            Ok(row)
+            Ok(Some(row))
         })
         .await
     }
@@ -176,6 +189,16 @@ pub(super) fn accept(
         )
         .optional()?;
     Ok(row)
+}
+
+/// Its row in the transcript and the session of that row. A row that went with its session counts as never written.
+fn begun(c: &Connection, id: i64) -> Result<Option<(i64, String)>, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT m.id, m.session_id FROM hermesd_inbound i JOIN messages m ON m.id = i.message_row WHERE i.id = ?1",
+    )?;
+    Ok(statement
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?)
 }
 
 fn inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {

@@ -4,8 +4,9 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::messages::{self, Said};
 use super::routing::{self, Displaced};
-use super::{Claim, StoreError, deliveries, messages, sessions};
+use super::{Claim, StoreError, deliveries, lenient, sessions};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 
@@ -18,13 +19,15 @@ pub(super) struct Changed<'a> {
 /// Journal rows in flight whose session's row says otherwise, with what it says.
 pub(super) fn overtaken(c: &Connection) -> Result<Vec<(i64, String)>, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT h.id, COALESCE(s.handoff_error, '') FROM hermesd_handoffs h LEFT JOIN sessions s ON s.id = h.session_id
+        "SELECT h.id, s.handoff_error FROM hermesd_handoffs h LEFT JOIN sessions s ON s.id = h.session_id
          WHERE h.state IN ('pending', 'running')
            AND (COALESCE(s.handoff_state, '') NOT IN ('pending', 'running')
                 OR (h.state = 'running' AND s.handoff_state = 'pending'))",
     )?;
     let rows = statement
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+        .query_map([], |row| {
+            Ok((row.get(0)?, lenient::text(row, 1)?.unwrap_or_default()))
+        })?
         .collect::<Result<_, _>>()?;
     Ok(rows)
 }
@@ -151,7 +154,7 @@ fn held(c: &Connection, id: i64, fence: i64) -> Result<Held, StoreError> {
         )?
         .query_row([id, fence], |row| {
             let stage = row.get::<_, Option<String>>(0)?.as_deref().and_then(Stage::parse);
-            Ok((Held { stage, cancel_requested: row.get(1)? }, row.get::<_, Option<String>>(2)?))
+            Ok((Held { stage, cancel_requested: row.get(1)? }, lenient::text(row, 2)?))
         })
         .optional()?;
     match row {
@@ -189,7 +192,7 @@ pub(super) fn advance(c: &Connection, id: i64, fence: i64, to: Stage) -> Result<
 
 /// Puts the binding back, takes the notice and the reply out of the transcript, and stops what was still to be sent.
 fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), StoreError> {
-    let (session, key, displaced, rows): (String, Option<String>, Option<String>, Option<String>) = c.query_row(
+    let (session, key, displaced, said): (String, Option<String>, Option<String>, Option<String>) = c.query_row(
         "SELECT session_id, session_key, displaced, message_rows FROM hermesd_handoffs WHERE id = ?1",
         [id],
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
@@ -199,10 +202,9 @@ fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), S
         routing::unbind(c, changed.scope, &key, &session, &displaced)?;
         changed.keys.push(key);
     }
-    let rows: Vec<i64> = rows
-        .and_then(|text| serde_json::from_str(&text).ok())
-        .unwrap_or_default();
-    messages::retract(c, &session, &rows)?;
+    if let Some(said) = said.as_deref().and_then(Said::parse) {
+        messages::retract(c, &session, &said)?;
+    }
     deliveries::abandon(c, id)
 }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{Claim, Store, StoreError, journal, sessions};
+use super::{Claim, Store, StoreError, journal, lenient, sessions};
 use crate::handoff::Handoff;
 
 /// A running handoff that may have lost its owner.
@@ -45,21 +45,20 @@ impl Store {
     pub async fn running_handoffs(&self) -> Result<Vec<Orphan>, StoreError> {
         self.read(move |c| {
             let mut statement = c.prepare_cached(
-                "SELECT s.id, h.id, h.fence, h.owner, h.lease_until, COALESCE(s.handoff_platform, '') FROM sessions s
+                "SELECT s.id, h.id, h.fence, h.owner, h.lease_until, s.handoff_platform FROM sessions s
                  LEFT JOIN hermesd_handoffs h ON h.session_id = s.id AND h.state = 'running'
-                 WHERE s.handoff_state = 'running'",
+                 WHERE s.handoff_state = 'running' AND typeof(s.id) = 'text'",
             )?;
             let rows = statement.query_map([], |row| {
                 Ok(Orphan {
                     session_id: row.get(0)?,
-                    platform: row.get(5)?,
+                    platform: lenient::text(row, 5)?.unwrap_or_default(),
                     journal: row.get::<_, Option<i64>>(1)?.zip(row.get(2)?),
                     owner: row.get(3)?,
                     lease_until: row.get(4)?,
                 })
             })?;
-            // One odd row of another program must not hide the others.
-            Ok(rows.filter_map(Result::ok).collect())
+            lenient::readable(rows, "sessions")
         })
         .await
     }
@@ -140,18 +139,19 @@ impl Store {
             let ids = statement.query_map([since], |row| row.get(0))?;
             Ok(ids.collect::<Result<_, _>>()?)
         };
-        let ids = self.read(wanted).await?;
-        if ids.is_empty() {
-            return Ok(ids);
+        if self.read(wanted).await?.is_empty() {
+            return Ok(Vec::new());
         }
+        // Asked again under the lock: whoever closed the conversation meanwhile keeps the word.
         self.write(move |c| {
+            let ids = wanted(c)?;
             for id in &ids {
                 c.execute(
                     "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1",
                     [id],
                 )?;
             }
-            Ok(ids.clone())
+            Ok(ids)
         })
         .await
     }

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use super::{Store, StoreError, sessions};
+use super::{Store, StoreError, lenient, sessions};
 use crate::clock;
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Role, Transcript};
@@ -106,7 +106,8 @@ pub(super) fn append(
     ])?;
     let mut bump = c.prepare_cached(
         "UPDATE sessions SET message_count = COALESCE(message_count, 0) + 1,
-                             tool_call_count = COALESCE(tool_call_count, 0) + ?2 WHERE id = ?1",
+                tool_call_count = CASE WHEN ?2 > 0 THEN COALESCE(tool_call_count, 0) + ?2 ELSE tool_call_count END
+         WHERE id = ?1",
     )?;
     bump.execute(params![session_id, message.tool_calls.len() as i64])?;
     Ok(row)
@@ -121,18 +122,81 @@ pub(super) fn count_model_call(c: &Connection, session_id: &str) -> Result<(), S
     Ok(())
 }
 
-/// Takes rows out of the live transcript without erasing them, as a rewind does.
-pub(super) fn retract(c: &Connection, session_id: &str, rows: &[i64]) -> Result<(), StoreError> {
-    for row in rows {
-        let changed = c.execute(
+/// What a handoff said in a transcript, so that it can be taken back.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub(super) struct Said {
+    rows: Vec<i64>,
+    /// The counters that were NULL before.
+    #[serde(default)]
+    no_message_count: bool,
+    #[serde(default)]
+    no_api_call_count: bool,
+}
+
+impl Said {
+    /// From the journal, whose older rows hold the row ids alone.
+    pub(super) fn parse(text: &str) -> Option<Said> {
+        let rows = |text| {
+            serde_json::from_str(text).map(|rows| Said {
+                rows,
+                ..Said::default()
+            })
+        };
+        serde_json::from_str(text).or_else(|_| rows(text)).ok()
+    }
+}
+
+/// A notice to the agent and its answer.
+pub(super) fn say(
+    c: &Connection,
+    session_id: &str,
+    notice: &str,
+    reply: &str,
+) -> Result<Said, StoreError> {
+    let mut said = c
+        .prepare_cached(
+            "SELECT message_count IS NULL, api_call_count IS NULL FROM sessions WHERE id = ?1",
+        )?
+        .query_row([session_id], |row| {
+            Ok(Said {
+                rows: Vec::new(),
+                no_message_count: row.get(0)?,
+                no_api_call_count: row.get(1)?,
+            })
+        })?;
+    for message in [
+        NewMessage::text(Role::User, notice),
+        NewMessage::reply(reply),
+    ] {
+        said.rows.push(append(c, session_id, &message)?);
+    }
+    count_model_call(c, session_id)?;
+    Ok(said)
+}
+
+/// Takes it out of the live transcript and out of the counters without erasing it, as a rewind does.
+pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<(), StoreError> {
+    let mut taken = 0;
+    for row in &said.rows {
+        taken += c.execute(
             "UPDATE messages SET active = 0 WHERE id = ?1 AND session_id = ?2 AND active = 1",
             params![row, session_id],
         )?;
-        c.execute(
-            "UPDATE sessions SET message_count = MAX(0, COALESCE(message_count, 0) - ?2) WHERE id = ?1",
-            params![session_id, changed as i64],
-        )?;
     }
+    c.execute(
+        "UPDATE sessions SET
+           message_count = CASE WHEN ?3 AND COALESCE(message_count, 0) <= ?2 THEN NULL
+                                ELSE MAX(0, COALESCE(message_count, 0) - ?2) END,
+           api_call_count = CASE WHEN ?4 AND COALESCE(api_call_count, 0) <= 1 THEN NULL
+                                 ELSE MAX(0, COALESCE(api_call_count, 0) - 1) END
+         WHERE id = ?1",
+        params![
+            session_id,
+            taken as i64,
+            said.no_message_count,
+            said.no_api_call_count
+        ],
+    )?;
     Ok(())
 }
 
@@ -145,20 +209,18 @@ fn transcript(c: &Connection, session_id: &str, before: i64) -> Result<Transcrip
     let rows = statement
         .query_map(params![session_id, before], message)?
         .filter_map(Result::transpose);
-    let rows = rows.collect::<Result<Vec<_>, _>>()?;
+    let rows = lenient::readable(rows, "messages")?;
     Ok(Transcript::from_rows(rows))
 }
 
 /// `None` for a role that no model knows: such rows are notes of other programs.
 fn message(row: &Row<'_>) -> rusqlite::Result<Option<Message>> {
-    let Some(role) = Role::parse(row.get_ref(1)?.as_str().unwrap_or_default()) else {
+    let text = |at: usize| lenient::text(row, at);
+    let Some(role) = Role::parse(&text(1)?.unwrap_or_default()) else {
         return Ok(None);
     };
     let json = |at: usize| -> rusqlite::Result<Option<Value>> {
-        Ok(row
-            .get_ref(at)?
-            .as_str_or_null()?
-            .and_then(|text| serde_json::from_str(text).ok()))
+        Ok(text(at)?.and_then(|text| serde_json::from_str(&text).ok()))
     };
     let tool_calls = match json(6)? {
         Some(Value::Array(calls)) => calls,
@@ -167,15 +229,15 @@ fn message(row: &Row<'_>) -> rusqlite::Result<Option<Message>> {
     Ok(Some(Message {
         id: row.get(0)?,
         role,
-        content: row.get::<_, Option<String>>(2)?.map(Content::decode),
-        api_content: row.get::<_, Option<String>>(3)?.filter(|t| !t.is_empty()),
-        tool_call_id: row.get(4)?,
-        tool_name: row.get(5)?,
+        content: text(2)?.map(Content::decode),
+        api_content: text(3)?.filter(|t| !t.is_empty()),
+        tool_call_id: text(4)?,
+        tool_name: text(5)?,
         tool_calls,
-        finish_reason: row.get(7)?,
-        reasoning: row.get(8)?,
-        reasoning_content: row.get(9)?,
+        finish_reason: text(7)?,
+        reasoning: text(8)?,
+        reasoning_content: text(9)?,
         reasoning_details: json(10)?,
-        timestamp: row.get(11)?,
+        timestamp: lenient::seconds(row, 11)?.unwrap_or_default(),
     }))
 }

@@ -10,6 +10,7 @@ mod handoffs;
 mod inbound;
 mod journal;
 mod leases;
+mod lenient;
 mod local;
 mod messages;
 mod open;

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value, json};
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, lenient, sessions};
 use crate::clock;
 use crate::session::Source;
 
@@ -67,12 +67,18 @@ impl Store {
             Some(text) => serde_json::from_str(&text).ok(),
             None => self.mirrored(key).await,
         };
-        Ok(entry
-            .as_ref()
-            .and_then(|e: &Value| e.get("session_id")?.as_str().map(str::to_owned)))
+        Ok(entry.as_ref().and_then(named))
     }
 
-    /// Puts a chat that has no session yet on a new one.
+    /// The live end of the session that a chat is on. `None`: it is on none, or on one that is gone.
+    pub async fn live_session(&self, key: &str) -> Result<Option<String>, StoreError> {
+        match self.bound_session(key).await? {
+            Some(id) => self.read(move |c| live(c, Some(id))).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Puts a chat that has no session, or whose session is gone, on a new one. Somebody who was faster is respected.
     pub async fn bind_fresh_session(
         &self,
         key: &str,
@@ -80,7 +86,11 @@ impl Store {
     ) -> Result<String, StoreError> {
         let (bound, source) = (key.to_owned(), source.clone());
         self.change(move |c, changed| {
-            let id = super::sessions::create(c, &source.platform, None, None)?;
+            let before = entry(c, changed.scope, &bound)?;
+            if let Some(live) = live(c, before.as_deref().and_then(session_of))? {
+                return Ok(live);
+            }
+            let id = sessions::create(c, &source.platform, None, None)?;
             bind(c, changed.scope, &bound, &id, &source, None)?;
             changed.keys.push(bound.clone());
             Ok(id)
@@ -181,8 +191,25 @@ pub(super) fn entry(c: &Connection, scope: &str, key: &str) -> Result<Option<Str
         "SELECT entry_json FROM gateway_routing WHERE scope = ?1 AND session_key = ?2",
     )?;
     Ok(statement
-        .query_row([scope, key], |row| row.get(0))
-        .optional()?)
+        .query_row([scope, key], |row| lenient::text(row, 0))
+        .optional()?
+        .flatten())
+}
+
+/// The session that a routing entry names.
+fn session_of(entry: &str) -> Option<String> {
+    named(&serde_json::from_str(entry).ok()?)
+}
+
+fn named(entry: &Value) -> Option<String> {
+    entry.get("session_id")?.as_str().map(str::to_owned)
+}
+
+/// The live end of a session, if it exists.
+fn live(c: &Connection, id: Option<String>) -> Result<Option<String>, StoreError> {
+    let Some(id) = id else { return Ok(None) };
+    let tip = sessions::tip(c, &id)?;
+    Ok(sessions::by_id(c, &tip)?.map(|session| session.id))
 }
 
 /// Puts the chat behind `key` on `session_id`: the outgoing session ends, the incoming one is reopened and takes the
@@ -199,8 +226,7 @@ pub(super) fn bind(
     let before = entry(c, scope, key)?.or_else(|| mirrored.map(str::to_owned));
     let outgoing = before
         .as_deref()
-        .and_then(|text| serde_json::from_str::<Value>(text).ok())
-        .and_then(|e| e.get("session_id")?.as_str().map(str::to_owned))
+        .and_then(session_of)
         .filter(|outgoing| outgoing != session_id);
     let outgoing = outgoing
         .map(|id| end_switched(c, &id, now))
@@ -214,13 +240,13 @@ pub(super) fn bind(
         ))?
         .query_row([session_id], |row| {
             let columns = (0..CHAT_COLUMNS.len())
-                .map(|i| row.get(i))
+                .map(|i| lenient::text(row, i))
                 .collect::<Result<Vec<_>, _>>()?;
             Ok((
                 columns,
                 (
-                    row.get(CHAT_COLUMNS.len())?,
-                    row.get(CHAT_COLUMNS.len() + 1)?,
+                    lenient::seconds(row, CHAT_COLUMNS.len())?,
+                    lenient::text(row, CHAT_COLUMNS.len() + 1)?,
                 ),
             ))
         })?;
@@ -264,9 +290,11 @@ fn end_switched(
 ) -> Result<Option<(String, Option<f64>, Option<String>)>, StoreError> {
     let before = c
         .prepare_cached(&format!(
-            "SELECT id, ended_at, end_reason FROM sessions WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
+            "SELECT ended_at, end_reason FROM sessions WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
         ))?
-        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .query_row([id], |row| {
+            Ok((id.to_owned(), lenient::seconds(row, 0)?, lenient::text(row, 1)?))
+        })
         .optional()?;
     if before.is_some() {
         c.execute(
@@ -331,7 +359,8 @@ fn new_entry(
     Value::Object(entry)
 }
 
-/// Undoes [`bind`], as long as the chat is still on the session that it put there.
+/// Undoes [`bind`]. A chat that has moved on meanwhile is left there; the session that it left behind still loses the
+/// chat's columns.
 pub(super) fn unbind(
     c: &Connection,
     scope: &str,
@@ -339,12 +368,34 @@ pub(super) fn unbind(
     session_id: &str,
     displaced: &Displaced,
 ) -> Result<(), StoreError> {
-    let ours = entry(c, scope, key)?
-        .and_then(|text| serde_json::from_str::<Value>(&text).ok())
-        .is_some_and(|e| e.get("session_id").and_then(Value::as_str) == Some(session_id));
-    if !ours {
-        return Ok(());
+    let bound = entry(c, scope, key)?.as_deref().and_then(session_of);
+    if bound.as_deref() == Some(session_id) {
+        free(c, scope, key, displaced)?;
     }
+    let assignments: Vec<String> = CHAT_COLUMNS
+        .iter()
+        .enumerate()
+        .map(|(i, name)| format!("{name} = ?{}", i + 3))
+        .collect();
+    let sql = format!(
+        "UPDATE sessions SET {} WHERE id = ?1 AND session_key = ?2",
+        assignments.join(", ")
+    );
+    let mut values: Vec<Option<String>> = vec![Some(session_id.to_owned()), Some(key.to_owned())];
+    values.extend(displaced.incoming.iter().cloned());
+    let restored = c.execute(&sql, rusqlite::params_from_iter(values))?;
+    if restored == 1 {
+        // Ending is first-writer-wins: whoever closed it meanwhile keeps the word.
+        c.execute(
+            "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND ended_at IS NULL",
+            params![session_id, displaced.ended.0, displaced.ended.1],
+        )?;
+    }
+    Ok(())
+}
+
+/// Gives the chat back to the session that was on it before.
+fn free(c: &Connection, scope: &str, key: &str, displaced: &Displaced) -> Result<(), StoreError> {
     match &displaced.entry {
         Some(text) => c.execute(
             "UPDATE gateway_routing SET entry_json = ?3, updated_at = ?4 WHERE scope = ?1 AND session_key = ?2",
@@ -358,22 +409,5 @@ pub(super) fn unbind(
             params![id, ended_at, end_reason],
         )?;
     }
-    let assignments: Vec<String> = CHAT_COLUMNS
-        .iter()
-        .enumerate()
-        .map(|(i, name)| format!("{name} = ?{}", i + 3))
-        .collect();
-    let sql = format!(
-        "UPDATE sessions SET {} WHERE id = ?1 AND session_key = ?2",
-        assignments.join(", ")
-    );
-    let mut values: Vec<Option<String>> = vec![Some(session_id.to_owned()), Some(key.to_owned())];
-    values.extend(displaced.incoming.iter().cloned());
-    c.execute(&sql, rusqlite::params_from_iter(values))?;
-    // Ending is first-writer-wins: whoever closed it meanwhile keeps the word.
-    c.execute(
-        "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND ended_at IS NULL",
-        params![session_id, displaced.ended.0, displaced.ended.1],
-    )?;
     Ok(())
 }

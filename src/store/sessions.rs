@@ -2,12 +2,12 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Store, StoreError};
+use super::{Store, StoreError, lenient};
 use crate::clock;
 use crate::session::{Session, TERMINAL_SOURCES};
 
 const COLUMNS: &str = "id, source, title, model, system_prompt, session_key, chat_id, thread_id, started_at, ended_at, \
-                       end_reason, COALESCE(message_count, 0), handoff_state, handoff_platform, handoff_error";
+                       end_reason, message_count, handoff_state, handoff_platform, handoff_error";
 
 /// How many candidates an ambiguous name lists.
 const CANDIDATES: usize = 10;
@@ -121,10 +121,7 @@ fn collect(
     params: impl rusqlite::Params,
 ) -> Result<Vec<Session>, StoreError> {
     let mut statement = c.prepare_cached(sql)?;
-    let rows = statement
-        .query_map(params, session)?
-        .collect::<Result<_, _>>()?;
-    Ok(rows)
+    lenient::readable(statement.query_map(params, session)?, "sessions")
 }
 
 fn find(c: &Connection, name: &str) -> Result<SessionMatch, StoreError> {
@@ -175,7 +172,7 @@ fn by_prefix(c: &Connection, prefix: &str) -> Result<Vec<Session>, StoreError> {
 pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT child.id FROM sessions child JOIN sessions parent ON parent.id = child.parent_session_id
-         WHERE parent.id = ?1 AND parent.end_reason = 'compression' AND child.source <> 'tool'
+         WHERE parent.id = ?1 AND parent.end_reason = 'compression' AND child.source <> 'tool' AND child.id IS NOT NULL
            AND CASE WHEN json_valid(COALESCE(child.model_config, '{}'))
                     THEN json_extract(COALESCE(child.model_config, '{}'), '$._branched_from') IS NULL
                      AND json_extract(COALESCE(child.model_config, '{}'), '$._delegate_from') IS NULL
@@ -189,7 +186,7 @@ pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
     while seen.len() <= LONGEST_LINEAGE {
         let current = &seen[seen.len() - 1];
         let next: Option<String> = statement
-            .query_row([current], |row| row.get(0))
+            .query_row([current], |row| lenient::name(row, 0))
             .optional()?;
         match next {
             Some(child) if !seen.contains(&child) => seen.push(child),
@@ -200,21 +197,22 @@ pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
 }
 
 fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
+    let text = |at: usize| lenient::text(row, at);
     Ok(Session {
-        id: row.get(0)?,
-        source: row.get(1)?,
-        title: row.get(2)?,
-        model: row.get(3)?,
-        system_prompt: row.get(4)?,
-        session_key: row.get(5)?,
-        chat_id: row.get(6)?,
-        thread_id: row.get(7)?,
-        started_at: row.get(8)?,
-        ended_at: row.get(9)?,
-        end_reason: row.get(10)?,
-        message_count: row.get(11)?,
-        handoff_state: row.get(12)?,
-        handoff_platform: row.get(13)?,
-        handoff_error: row.get(14)?,
+        id: lenient::name(row, 0)?,
+        source: text(1)?.unwrap_or_default(),
+        title: text(2)?,
+        model: text(3)?,
+        system_prompt: text(4)?,
+        session_key: text(5)?,
+        chat_id: text(6)?,
+        thread_id: text(7)?,
+        started_at: lenient::seconds(row, 8)?.unwrap_or_default(),
+        ended_at: lenient::seconds(row, 9)?,
+        end_reason: text(10)?,
+        message_count: lenient::count(row, 11)?,
+        handoff_state: text(12)?,
+        handoff_platform: text(13)?,
+        handoff_error: text(14)?,
     })
 }

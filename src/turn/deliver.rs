@@ -13,6 +13,7 @@ pub const MAYBE_REPEATED: &str = "(this may be a repeat) ";
 pub enum DeliverError {
     #[error("it could not be sent to {platform}: {reason}")]
     Failed { platform: String, reason: String },
+    /// Somebody stopped it, or it is no longer to be sent.
     #[error("cancelled")]
     Cancelled,
     #[error(transparent)]
@@ -29,15 +30,23 @@ pub async fn deliver(
     if let (DeliveryState::Sent, Some(id)) = (delivery.state, &delivery.message_id) {
         return Ok(id.clone());
     }
-    let mut text = delivery.text.clone();
-    // Where the platform knows the key of a message, sending it twice is harmless and needs no mark.
-    if !platform.capabilities().idempotent_sends {
-        if delivery.state == DeliveryState::Sending {
-            text.insert_str(0, MAYBE_REPEATED);
-        }
-        store.delivery_started(delivery.id).await?;
+    // Where the platform knows the key of a message, sending it twice is harmless: it needs no mark and no row first.
+    let idempotent = platform.capabilities().idempotent_sends;
+    let wanted = if idempotent {
+        store.delivery_wanted(delivery.id)?
+    } else {
+        store.delivery_started(delivery.id).await?
+    };
+    if !wanted {
+        return Err(DeliverError::Cancelled);
     }
-    let send = || platform.send(&delivery.source, &text, &delivery.send_key);
+    let interrupted = delivery.state == DeliveryState::Sending;
+    let marked = format!("{MAYBE_REPEATED}{}", delivery.text);
+    let send = |unsure: bool| {
+        let repeated = !idempotent && (interrupted || unsure);
+        let text = if repeated { &marked } else { &delivery.text };
+        platform.send(&delivery.source, text, &delivery.send_key)
+    };
     let outcome = tokio::select! {
         outcome = with_retries(platform.name(), send) => outcome,
         () = cancel.cancelled() => return Err(DeliverError::Cancelled),

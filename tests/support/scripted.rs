@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -26,6 +27,8 @@ pub struct Scripted {
     pub connected: Semaphore,
     pub threads: Mutex<VecDeque<PlatformError>>,
     pub sends: Mutex<VecDeque<PlatformError>>,
+    /// So many sends get no answer.
+    pub unanswered: AtomicUsize,
     /// Send key and text of what arrived.
     pub sent: Mutex<Vec<(String, String)>>,
     pub idempotent: bool,
@@ -37,6 +40,7 @@ impl Default for Scripted {
             connected: Semaphore::new(1),
             threads: Mutex::default(),
             sends: Mutex::default(),
+            unanswered: AtomicUsize::new(0),
             sent: Mutex::default(),
             idempotent: true,
         }
@@ -90,6 +94,10 @@ impl Platform for Scripted {
         text: &str,
         send_key: &str,
     ) -> Result<String, PlatformError> {
+        if self.unanswered.load(Ordering::Relaxed) > 0 {
+            self.unanswered.fetch_sub(1, Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        }
         if let Some(error) = self.sends.lock().unwrap().pop_front() {
             return Err(error);
         }

@@ -1,0 +1,266 @@
+//! A person's messages meet a fault: the session is gone, the database takes nothing for a while, the chat moves to
+//! another session meanwhile. Every message is answered, in order, in the session where it belongs.
+
+use std::time::Duration;
+
+use hermesd::platform::local;
+use hermesd::protocol::{Call, LocalSay};
+use hermesd::store::LocalMessage;
+
+use crate::support::scripted::{InProcess, Mood};
+use crate::support::{Home, SESSION, add_session, eventually, seed_session};
+
+const KEY: &str = "agent:main:local:dm:home";
+
+async fn say(daemon: &InProcess, text: &str) {
+    let wish = LocalSay {
+        thread: None,
+        text: text.into(),
+    };
+    let _: serde_json::Value = daemon
+        .client
+        .call(Call::LocalSay(wish))
+        .await
+        .expect("a message that is kept");
+}
+
+async fn replies(home: &Home, count: usize) -> Vec<LocalMessage> {
+    let store = home.store();
+    eventually("replies in the chat", || async {
+        let messages = store.local_messages("home", "", 0, 100).await.unwrap();
+        let replies: Vec<_> = messages
+            .into_iter()
+            .filter(|m| m.author == "agent")
+            .collect();
+        (replies.len() >= count).then_some(replies)
+    })
+    .await
+}
+
+/// Puts a chat on a session without asking anybody, as another program would.
+fn rebind(home: &Home, key: &str, session: &str) {
+    let scope = home.path().canonicalize().unwrap().join("sessions");
+    let entry = format!(r#"{{"session_key":"{key}","session_id":"{session}"}}"#);
+    home.sqlite()
+        .execute(
+            "INSERT OR REPLACE INTO gateway_routing VALUES (?1, ?2, ?3, 1.0)",
+            [scope.to_str().unwrap(), key, &entry],
+        )
+        .unwrap();
+}
+
+/// Makes SQLite answer every insert into `table` with "disk full", until told otherwise: its row ids are used up.
+fn fill(home: &Home, table: &str, full: bool) {
+    let connection = home.sqlite();
+    connection
+        .execute("DELETE FROM sqlite_sequence WHERE name = ?1", [table])
+        .unwrap();
+    let next = if full { i64::MAX } else { 1000 };
+    connection
+        .execute(
+            "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)",
+            rusqlite::params![table, next],
+        )
+        .unwrap();
+}
+
+fn spoken(home: &Home, session: &str) -> Vec<String> {
+    let connection = home.sqlite();
+    let mut statement = connection
+        .prepare("SELECT role || ': ' || content FROM messages WHERE session_id = ?1 ORDER BY id")
+        .unwrap();
+    statement
+        .query_map([session], |row| row.get(0))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect()
+}
+
+#[tokio::test]
+async fn a_chat_whose_session_was_deleted_goes_on_in_a_fresh_one() {
+    let home = Home::new();
+    let daemon = InProcess::start(&home, &[]).await;
+    say(&daemon, "one").await;
+    replies(&home, 1).await;
+    let first = home.store().bound_session(KEY).await.unwrap().unwrap();
+    home.sqlite()
+        .execute_batch("DELETE FROM messages; DELETE FROM sessions;")
+        .unwrap();
+    say(&daemon, "two").await;
+    replies(&home, 2).await;
+    let second = home.store().bound_session(KEY).await.unwrap().unwrap();
+    assert_ne!(first, second);
+    assert_eq!(
+        spoken(&home, &second),
+        ["user: two", "assistant: I have 0 messages."]
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_session_deleted_while_its_message_was_at_work_does_not_cost_the_message() {
+    let home = Home::new();
+    let store = home.store();
+    let source = local::source("home", None);
+    let (_, inbound) = store.say_local(KEY, &source, "one").await.unwrap();
+    let gone = store.bind_fresh_session(KEY, &source).await.unwrap();
+    store.begin_inbound(inbound.id, &gone).await.unwrap();
+    home.sqlite()
+        .execute_batch("DELETE FROM messages; DELETE FROM sessions;")
+        .unwrap();
+    let daemon = InProcess::start(&home, &[]).await;
+    replies(&home, 1).await;
+    let fresh = home.store().bound_session(KEY).await.unwrap().unwrap();
+    assert_eq!(
+        spoken(&home, &fresh),
+        ["user: one", "assistant: I have 0 messages."]
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn messages_wait_for_the_database_and_are_answered_in_order() {
+    let home = Home::new();
+    let daemon = InProcess::start(&home, &[]).await;
+    fill(&home, "messages", true);
+    say(&daemon, "one").await;
+    say(&daemon, "two").await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(daemon.agent.asked.lock().unwrap().is_empty());
+    fill(&home, "messages", false);
+    replies(&home, 2).await;
+    let session = home.store().bound_session(KEY).await.unwrap().unwrap();
+    assert_eq!(
+        spoken(&home, &session),
+        [
+            "user: one",
+            "assistant: I have 0 messages.",
+            "user: two",
+            "assistant: I have 2 messages."
+        ]
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn an_answer_waits_for_the_database_without_asking_the_agent_twice() {
+    let home = Home::new();
+    let daemon = InProcess::start(&home, &[]).await;
+    fill(&home, "hermesd_deliveries", true);
+    say(&daemon, "one").await;
+    eventually("the agent is asked", || async {
+        (!daemon.agent.asked.lock().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    fill(&home, "hermesd_deliveries", false);
+    replies(&home, 1).await;
+    assert_eq!(daemon.agent.asked.lock().unwrap().len(), 1);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_reply_that_the_embedded_chat_cannot_take_yet_arrives_later() {
+    let home = Home::new();
+    let source = local::source("home", None);
+    home.store().say_local(KEY, &source, "one").await.unwrap();
+    fill(&home, "hermesd_local_messages", true);
+    let daemon = InProcess::start(&home, &[]).await;
+    eventually("the agent has answered", || async {
+        let answered = "SELECT count(*) FROM hermesd_inbound WHERE state = 'answered'";
+        let count: i64 = home
+            .sqlite()
+            .query_row(answered, [], |row| row.get(0))
+            .unwrap();
+        (count == 1).then_some(())
+    })
+    .await;
+    // Longer than a platform would be given.
+    tokio::time::sleep(Duration::from_millis(4500)).await;
+    fill(&home, "hermesd_local_messages", false);
+    replies(&home, 1).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_chat_that_moved_while_its_message_waited_speaks_in_its_new_session() {
+    let home = Home::new();
+    seed_session(&home).await;
+    add_session(&home, "20260101_090000_bbbbbb", "Another");
+    let thread = home
+        .store()
+        .open_local_thread("home", "x", "x")
+        .await
+        .unwrap();
+    rebind(&home, KEY, SESSION);
+    rebind(&home, &format!("{KEY}:{thread}"), SESSION);
+    let daemon = InProcess::start(&home, &[("HERMESD_AGENT_TIMEOUT", "1s")]).await;
+    daemon
+        .agent
+        .moods
+        .lock()
+        .unwrap()
+        .insert(SESSION.into(), Mood::Hang);
+    // The thread's message holds the session; the chat's own waits for it.
+    let wish = LocalSay {
+        thread: Some(thread),
+        text: "first".into(),
+    };
+    let _: serde_json::Value = daemon.client.call(Call::LocalSay(wish)).await.unwrap();
+    eventually("the agent hangs", || async {
+        (!daemon.agent.asked.lock().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    say(&daemon, "second").await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    rebind(&home, KEY, "20260101_090000_bbbbbb");
+    replies(&home, 1).await;
+    assert_eq!(
+        spoken(&home, "20260101_090000_bbbbbb"),
+        ["user: second", "assistant: I have 0 messages."]
+    );
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_was_at_work_is_answered_where_its_words_stand() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    let source = local::source("home", None);
+    let (_, inbound) = store.say_local(KEY, &source, "one").await.unwrap();
+    let begun = store.bind_fresh_session(KEY, &source).await.unwrap();
+    store.begin_inbound(inbound.id, &begun).await.unwrap();
+    rebind(&home, KEY, SESSION);
+    let daemon = InProcess::start(&home, &[]).await;
+    replies(&home, 1).await;
+    assert_eq!(
+        spoken(&home, &begun),
+        ["user: one", "assistant: I have 0 messages."]
+    );
+    assert_eq!(spoken(&home, SESSION).len(), 4);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_that_was_answered_is_not_begun_again() {
+    let home = Home::new();
+    let store = home.store();
+    let source = local::source("home", None);
+    let (_, inbound) = store.say_local(KEY, &source, "one").await.unwrap();
+    let session = store.bind_fresh_session(KEY, &source).await.unwrap();
+    let row = store.begin_inbound(inbound.id, &session).await.unwrap();
+    assert!(row.is_some());
+    assert_eq!(
+        store.begin_inbound(inbound.id, &session).await.unwrap(),
+        row
+    );
+    store
+        .answer_inbound(inbound.id, &session, "yes", Vec::new())
+        .await
+        .unwrap();
+    assert_eq!(
+        store.begin_inbound(inbound.id, &session).await.unwrap(),
+        None
+    );
+}

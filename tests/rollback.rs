@@ -1,0 +1,183 @@
+//! What a handoff's end puts back, and what it must leave alone because somebody else decided meanwhile.
+
+use std::time::Duration;
+
+use hermesd::handoff::Via;
+use hermesd::platform::{Home as HomeChannel, Opened, local};
+use hermesd::store::{Answer, Claim, Delivery, NewDelivery, Store};
+use hermesd::turn::deliver::{DeliverError, deliver};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::scripted::Scripted;
+use crate::support::{Home, SESSION, add_session, seed_session};
+
+const KEY: &str = "a:key";
+
+/// A handoff up to its answer, with one reply in the ledger.
+async fn answered(store: &Store) -> (Claim, Delivery) {
+    store
+        .request_handoff(SESSION, "local", None, Via::Socket)
+        .await
+        .unwrap();
+    let claim = store
+        .claim_handoff(SESSION, "owner", f64::MAX)
+        .await
+        .unwrap()
+        .unwrap();
+    let channel = HomeChannel {
+        chat_id: "home".into(),
+        name: None,
+        thread_id: None,
+    };
+    store.record_home(&claim, &channel).await.unwrap();
+    let opened = Opened::Chat {
+        reason: "none".into(),
+    };
+    store.record_thread(&claim, &opened).await.unwrap();
+    let source = local::source("home", None);
+    store.record_binding(&claim, KEY, &source).await.unwrap();
+    let reply = NewDelivery {
+        send_key: "handoff:1:0".into(),
+        source,
+        session_id: SESSION.into(),
+        handoff_id: Some(claim.handoff.id),
+        text: "here".into(),
+    };
+    let answer = Answer {
+        notice: "moved".into(),
+        reply: "here".into(),
+        deliveries: vec![reply],
+    };
+    let delivery = store.record_answer(&claim, answer).await.unwrap().remove(0);
+    (claim, delivery)
+}
+
+fn one<T: rusqlite::types::FromSql>(home: &Home, sql: &str) -> T {
+    home.sqlite().query_row(sql, [], |row| row.get(0)).unwrap()
+}
+
+#[tokio::test]
+async fn an_abandoned_reply_is_not_sent_and_stays_abandoned() {
+    for idempotent in [false, true] {
+        let home = Home::new();
+        seed_session(&home).await;
+        let store = home.store();
+        let (claim, delivery) = answered(&store).await;
+        store.fail_handoff(&claim, "no").await.unwrap();
+        let platform = Scripted {
+            idempotent,
+            ..Scripted::default()
+        };
+        let outcome = deliver(&store, &platform, &delivery, &CancellationToken::new()).await;
+        assert!(
+            matches!(outcome, Err(DeliverError::Cancelled)),
+            "{outcome:?}"
+        );
+        assert!(platform.sent.lock().unwrap().is_empty());
+        store
+            .delivery_ended(delivery.id, Ok("1".into()))
+            .await
+            .unwrap();
+        let state: String = one(&home, "SELECT state FROM hermesd_deliveries");
+        assert_eq!(state, "abandoned");
+    }
+}
+
+#[tokio::test]
+async fn a_real_end_made_while_a_session_is_reopened_stays() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    let (claim, _) = answered(&store).await;
+    store.record_sent(&claim, &[]).await.unwrap();
+    store.complete_handoff(&claim).await.unwrap();
+    home.sqlite()
+        .execute(
+            "UPDATE sessions SET ended_at = ?1, end_reason = 'cli_close'",
+            [hermesd::clock::now()],
+        )
+        .unwrap();
+    // Somebody closes the conversation for good just after we looked, and before we may write.
+    let other = home.sqlite();
+    other
+        .execute_batch("BEGIN IMMEDIATE; UPDATE sessions SET end_reason = 'user_exit'")
+        .unwrap();
+    let reopening = tokio::spawn(async move { store.reopen_handed_off(0.0).await });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    other.execute_batch("COMMIT").unwrap();
+    assert!(reopening.await.unwrap().unwrap().is_empty());
+    let reason: Option<String> = one(&home, "SELECT end_reason FROM sessions");
+    assert_eq!(reason.as_deref(), Some("user_exit"));
+}
+
+#[tokio::test]
+async fn a_chat_that_moved_on_keeps_its_session_and_ours_loses_the_chats_columns() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    let before = store
+        .bind_fresh_session(KEY, &local::source("home", None))
+        .await
+        .unwrap();
+    let (claim, _) = answered(&store).await;
+    add_session(&home, "20260101_090000_bbbbbb", "Another");
+    home.sqlite()
+        .execute(
+            "UPDATE gateway_routing SET entry_json = replace(entry_json, ?1, '20260101_090000_bbbbbb')",
+            [SESSION],
+        )
+        .unwrap();
+    store.fail_handoff(&claim, "no").await.unwrap();
+    let bound = store.bound_session(KEY).await.unwrap();
+    assert_eq!(bound.as_deref(), Some("20260101_090000_bbbbbb"));
+    let ours = store.session(SESSION).await.unwrap().unwrap();
+    assert_eq!((ours.source.as_str(), ours.session_key), ("cli", None));
+    let outgoing = store.session(&before).await.unwrap().unwrap();
+    assert_eq!(outgoing.end_reason.as_deref(), Some("session_switch"));
+}
+
+#[tokio::test]
+async fn counters_are_as_before_after_a_rollback() {
+    for before in ["NULL", "4", "0"] {
+        let home = Home::new();
+        seed_session(&home).await;
+        let set = format!(
+            "UPDATE sessions SET message_count = {before}, api_call_count = {before}, tool_call_count = {before}"
+        );
+        home.sqlite().execute_batch(&set).unwrap();
+        let store = home.store();
+        let (claim, _) = answered(&store).await;
+        store.fail_handoff(&claim, "no").await.unwrap();
+        let counters: String = one(
+            &home,
+            "SELECT json_array(message_count, api_call_count, tool_call_count) FROM sessions",
+        );
+        let before = before.to_lowercase();
+        assert_eq!(counters, format!("[{before},{before},{before}]"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_without_an_answer_is_marked_when_it_is_repeated() {
+    for (idempotent, expected) in [(false, "(this may be a repeat) here"), (true, "here")] {
+        let home = Home::new();
+        seed_session(&home).await;
+        let store = home.store();
+        let (_, delivery) = answered(&store).await;
+        let platform = Scripted {
+            idempotent,
+            unanswered: 1.into(),
+            ..Scripted::default()
+        };
+        let busy = hermesd::platform::PlatformError::Transient {
+            reason: "busy".into(),
+            retry_after: None,
+        };
+        platform.sends.lock().unwrap().push_back(busy);
+        deliver(&store, &platform, &delivery, &CancellationToken::new())
+            .await
+            .unwrap();
+        let sent = platform.sent.lock().unwrap().clone();
+        assert_eq!(sent, [("handoff:1:0".to_owned(), expected.to_owned())]);
+    }
+}
