@@ -63,11 +63,11 @@ async fn odd_rows_do_not_hide_the_pending_ones_beside_them() {
         )
         .unwrap();
     let store = home.store();
-    let mut pending = store.pending_handoffs(2, &[]).await.unwrap();
+    let mut pending = store.pending_handoffs(2, &[]).unwrap();
     pending.sort();
     let local = |id: &str| (id.to_owned(), "local".to_owned());
     assert_eq!(pending, [local(SESSION), local("odd")]);
-    let none = store.pending_handoffs(2, &["local".into()]).await.unwrap();
+    let none = store.pending_handoffs(2, &["local".into()]).unwrap();
     assert_eq!(none, []);
 
     home.sqlite()

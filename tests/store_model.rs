@@ -95,7 +95,7 @@ async fn perform(
                 row.error,
             ))
         }
-        Op::ListPending => Ok(Outcome::Pending(store.pending_handoffs(100, &[]).await?)),
+        Op::ListPending => Ok(Outcome::Pending(store.pending_handoffs(100, &[])?)),
         Op::Claim(s) => {
             let claim = store
                 .claim_handoff(SESSIONS[*s], "worker", f64::MAX)

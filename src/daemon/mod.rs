@@ -282,10 +282,11 @@ fn stop_on_signals(stop: &CancellationToken) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// A runtime small enough for a daemon that mostly waits.
+/// A runtime small enough for a daemon that mostly waits: a second worker would only be woken to find nothing to do. Long
+/// work (transcripts, files) has threads of its own.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        .worker_threads(1)
         .max_blocking_threads(4)
         .thread_keep_alive(Duration::from_secs(10))
         .enable_all()

@@ -257,7 +257,7 @@ impl Queue {
             // A little more than can start at once, so that a burst is not read again for each of its rows.
             let limit = self.config.parallel * 4 + self.taken.len();
             let except = self.context.platforms.connecting();
-            let rows = self.context.store.pending_handoffs(limit, &except).await?;
+            let rows = self.context.store.pending_handoffs(limit, &except)?;
             self.more = rows.len() == limit;
             let turned_away = self.consider(rows).await?;
             // Those that were turned away made room for others to be seen.
@@ -337,8 +337,7 @@ impl Queue {
         let rows = self
             .context
             .store
-            .pending_handoffs(self.config.parallel * 64, &[])
-            .await?;
+            .pending_handoffs(self.config.parallel * 64, &[])?;
         for (session_id, platform) in rows
             .into_iter()
             .filter(|(_, platform)| connecting.contains(platform))

@@ -11,11 +11,18 @@ use tokio_util::sync::CancellationToken;
 use crate::store::Store;
 
 /// A commit's bytes reach the log before the database counts them, by as long as a disk takes to flush, and nothing
-/// tells when it does: after a write that changed nothing yet, look again, often at first. In microseconds.
-const LOOKS: [u64; 22] = [
-    200, 200, 200, 200, 200, 200, 200, 200, 400, 400, 1_000, 1_000, 2_000, 4_000, 8_000, 16_000,
-    32_000, 64_000, 125_000, 250_000, 500_000, 2_000_000,
-];
+/// tells when it does: after a write that changed nothing yet, look again, this often while a disk may be at it,
+const OFTEN: Duration = Duration::from_micros(200);
+const OFTEN_LOOKS: u32 = 40;
+/// and then twice as late each time, up to this.
+const SELDOM: Duration = Duration::from_secs(4);
+
+/// How long to wait before the look of this number; `None` when it has been enough.
+fn pause_before(look: u32) -> Option<Duration> {
+    let doublings = look.saturating_sub(OFTEN_LOOKS);
+    Some(OFTEN.saturating_mul(1 << doublings.min(20))).filter(|pause| *pause <= SELDOM)
+}
+
 /// Our own writes raise events too. While there are any, an event a millisecond is enough.
 const BREATH: Duration = Duration::from_millis(1);
 /// The runtime's own timers are no finer than this.
@@ -41,13 +48,13 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
     // One event at a time: a commit raises dozens, and our own would drown us in them.
     let once = WatchMask::MODIFY | WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::ONESHOT;
     let mut seen = store.foreign_version().await.ok();
-    let mut looks = LOOKS.len();
+    let mut looks = u32::MAX;
     loop {
         events.watches().add(home, once)?;
         // Also for what was written while nobody watched.
         look(store, &mut seen, changed).await;
         loop {
-            let wait = LOOKS.get(looks).copied().map(Duration::from_micros);
+            let wait = pause_before(looks);
             tokio::select! {
                 event = events.next() => match event {
                     // An event without a name says that some were lost, or that the watch has ended.

@@ -97,13 +97,13 @@ impl Store {
     }
 
     /// Pending rows (session and platform), the oldest session first.
-    pub async fn pending_handoffs(
+    pub fn pending_handoffs(
         &self,
         limit: usize,
         except_platforms: &[String],
     ) -> Result<Vec<(String, String)>, StoreError> {
         let except = serde_json::to_string(except_platforms).unwrap_or_default();
-        self.read(move |c| {
+        self.look(|c| {
             let mut statement = c.prepare_cached(
                 "SELECT id, handoff_platform FROM sessions
                  WHERE handoff_state = 'pending' AND typeof(id) = 'text'
@@ -116,7 +116,6 @@ impl Store {
             })?;
             lenient::readable(rows, "sessions")
         })
-        .await
     }
 
     /// Takes a pending row. `None`: somebody else was faster, or it was withdrawn.

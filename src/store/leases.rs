@@ -102,7 +102,7 @@ impl Store {
     /// What they had changed is put back.
     pub async fn close_overtaken(&self) -> Result<Vec<Handoff>, StoreError> {
         let mut closed = Vec::new();
-        for (id, error) in self.read(journal::overtaken).await? {
+        for (id, error) in self.look(journal::overtaken)? {
             let reason = match error.as_str() {
                 "" => "withdrawn by another program".to_owned(),
                 said => format!("withdrawn by another program: {said}"),

@@ -8,6 +8,9 @@ use crate::clock;
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Role, Transcript};
 
+/// A transcript of so many messages is read sooner than another thread is woken for it.
+const SHORT: i64 = 100;
+
 /// A row to append.
 #[derive(Debug, Clone)]
 pub struct NewMessage {
@@ -59,17 +62,16 @@ impl Store {
         session_id: &str,
         row: Option<i64>,
     ) -> Result<Option<(Session, Transcript)>, StoreError> {
-        let session_id = session_id.to_owned();
-        self.read(move |c| {
-            let Some(session) = sessions::by_id(c, &session_id)? else {
-                return Ok(None);
-            };
-            Ok(Some((
-                session,
-                transcript(c, &session_id, row.unwrap_or(i64::MAX))?,
-            )))
-        })
-        .await
+        let (id, before) = (session_id.to_owned(), row.unwrap_or(i64::MAX));
+        let Some(session) = self.look(|c| sessions::by_id(c, &id))? else {
+            return Ok(None);
+        };
+        let transcript = if session.message_count <= SHORT {
+            self.look(|c| transcript(c, &id, before))?
+        } else {
+            self.read(move |c| transcript(c, &id, before)).await?
+        };
+        Ok(Some((session, transcript)))
     }
 
     /// The live rows of one session by row id.

@@ -145,7 +145,8 @@ impl Writer {
             while asked.elapsed() < ATTENTION {
                 match answer.try_recv() {
                     Ok(result) => return result,
-                    Err(oneshot::error::TryRecvError::Empty) => std::hint::spin_loop(),
+                    // Others go on meanwhile, and may join the next commit.
+                    Err(oneshot::error::TryRecvError::Empty) => tokio::task::yield_now().await,
                     Err(oneshot::error::TryRecvError::Closed) => return Err(StoreError::Closed),
                 }
             }
