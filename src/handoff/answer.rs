@@ -65,8 +65,8 @@ pub(super) async fn run(
 
 fn notice(session: &str, platform: &str, note: Option<&str>) -> String {
     let mut text = format!(
-        "[Handoff] The session \"{session}\" has just moved from the terminal to this {platform} chat; its history is above. \
-         Say briefly that you are here and where things stand, so that the user can go on."
+        "[Handoff] The session \"{session}\" has moved from the terminal to this {platform} chat, its history is above. \
+         Say briefly that you are here and where things stand."
     );
     if let Some(note) = note.filter(|n| !n.trim().is_empty()) {
         text.push_str(&format!("\nThe user's note: {note}"));
