@@ -57,9 +57,13 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
             let wait = pause_before(looks);
             tokio::select! {
                 event = events.next() => match event {
-                    // An event without a name says that some were lost, or that the watch has ended.
                     Some(Ok(event)) => {
-                        looks = if event.name.as_ref().is_none_or(|name| is_database(name)) { 0 } else { looks };
+                        let lost = event.mask.contains(EventMask::Q_OVERFLOW);
+                        if lost || event.name.as_ref().is_some_and(|name| is_database(name)) {
+                            // Most likely our own while we write; then nobody waits for the first look.
+                            looks = if store.quiet_for() < BREATH { OFTEN_LOOKS } else { 0 };
+                        }
+                        // The watch has ended with its one event.
                         if event.mask.contains(EventMask::IGNORED) {
                             break;
                         }

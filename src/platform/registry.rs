@@ -10,6 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{Home, Platform, PlatformError};
 use crate::clock;
+use crate::config::settings::find;
 use crate::config::{Config, PLATFORMS, PlatformConfig};
 use crate::events::{Bus, Event};
 
@@ -249,12 +250,15 @@ fn has_adapter(name: &str) -> bool {
 fn off_reason(settings: &PlatformConfig, adapter: bool) -> Option<String> {
     let name = &settings.name;
     if !settings.enabled {
-        let remedy = if settings.token.is_none() && name != super::local::NAME {
-            format!(
+        let has_token_setting = find(&format!("platforms.{name}.token")).is_some();
+        let remedy = match (&settings.token, has_token_setting) {
+            (None, true) => format!(
                 "it has no token and is not enabled: set platforms.{name}.token or platforms.{name}.enabled"
-            )
-        } else {
-            format!("it is switched off by platforms.{name}.enabled")
+            ),
+            (None, false) if name != super::local::NAME => {
+                format!("it is not enabled: set platforms.{name}.enabled")
+            }
+            _ => format!("it is switched off by platforms.{name}.enabled"),
         };
         return Some(remedy);
     }

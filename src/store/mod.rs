@@ -114,7 +114,7 @@ impl Store {
         self.inner.readers.look(work)
     }
 
-    /// How long ago this program last committed anything.
+    /// How long ago this program last wrote anything.
     pub fn quiet_for(&self) -> std::time::Duration {
         self.inner.writer.quiet_for()
     }

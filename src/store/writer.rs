@@ -25,7 +25,7 @@ const ATTENTION: Duration = Duration::from_micros(150);
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
     closing: Arc<AtomicBool>,
-    last_commit: Arc<AtomicU64>,
+    last_write: Arc<AtomicU64>,
     started: Instant,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -78,7 +78,7 @@ where
 impl Writer {
     pub(super) fn start(connection: Connection, checkpoints: Checkpoints) -> Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        let (closing, last_commit, started) = (
+        let (closing, last_write, started) = (
             Arc::new(AtomicBool::new(false)),
             Arc::new(AtomicU64::new(0)),
             Instant::now(),
@@ -87,7 +87,7 @@ impl Writer {
             connection,
             checkpoints,
             closing: closing.clone(),
-            last_commit: last_commit.clone(),
+            last_write: last_write.clone(),
             started,
         };
         let thread = std::thread::Builder::new()
@@ -96,15 +96,15 @@ impl Writer {
         Writer {
             jobs: Some(jobs),
             closing,
-            last_commit,
+            last_write,
             started,
             thread: Mutex::new(thread.ok()),
         }
     }
 
-    /// How long ago this program last committed anything.
+    /// How long ago this program last wrote anything; nothing while it is at it.
     pub(super) fn quiet_for(&self) -> Duration {
-        let last = Duration::from_micros(self.last_commit.load(Ordering::Relaxed));
+        let last = Duration::from_micros(self.last_write.load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(last)
     }
 
@@ -173,7 +173,7 @@ struct Desk {
     connection: Connection,
     checkpoints: Checkpoints,
     closing: Arc<AtomicBool>,
-    last_commit: Arc<AtomicU64>,
+    last_write: Arc<AtomicU64>,
     started: Instant,
 }
 
@@ -191,9 +191,9 @@ impl Desk {
             let (writes, questions): (Vec<_>, Vec<_>) =
                 group.drain(..).partition(|job| job.transactional());
             if !writes.is_empty() {
+                self.note_write();
                 self.commit(writes);
-                let now = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-                self.last_commit.store(now, Ordering::Relaxed);
+                self.note_write();
                 self.checkpoints.after_commit(&self.connection);
             }
             for mut question in questions {
@@ -206,6 +206,11 @@ impl Desk {
         let _ = self
             .connection
             .execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
+    }
+
+    fn note_write(&self) {
+        let now = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.last_write.store(now, Ordering::Relaxed);
     }
 
     /// Commits all of them together, or, when one of them fails or the group cannot be committed, each alone.

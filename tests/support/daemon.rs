@@ -91,10 +91,13 @@ impl Home {
     }
 
     pub fn run(&self, command: &mut Command) -> Ran {
-        let output = command
-            .stdin(Stdio::null())
-            .output()
-            .expect("a program that starts");
+        command.stdin(Stdio::null());
+        // A program that was copied here a moment ago counts as being written to until every child that another test
+        // forked meanwhile has closed its copy of the descriptor.
+        let output = until("the program starts", || match command.output() {
+            Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => None,
+            outcome => Some(outcome.expect("a program that starts")),
+        });
         Ran {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
