@@ -237,10 +237,12 @@ async fn a_subscriber_hears_what_it_asked_for_in_order_and_nothing_else() {
             assert_eq!(event["session"], SESSION, "{line}");
         }
     }
+    // The request is told by whoever wrote it, the stages by whoever runs it: on a busy machine the two may cross.
+    let requested = heard.iter().position(|name| name == "handoff.requested");
+    heard.remove(requested.expect("a request"));
     assert_eq!(
         heard,
         [
-            "handoff.requested",
             "claimed",
             "homed",
             "threaded",

@@ -52,7 +52,9 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
     loop {
         events.watches().add(home, once)?;
         // Also for what was written while nobody watched.
-        look(store, &mut seen, changed).await;
+        if look(store, &mut seen, changed).await {
+            looks = OFTEN_LOOKS;
+        }
         loop {
             let wait = pause_before(looks);
             tokio::select! {
@@ -73,7 +75,10 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
                 },
                 () = nap(wait.unwrap_or_default()), if wait.is_some() => {
                     looks += 1;
-                    look(store, &mut seen, changed).await;
+                    if look(store, &mut seen, changed).await {
+                        // That was it; what may follow is found soon enough.
+                        looks = OFTEN_LOOKS;
+                    }
                 }
             }
         }
@@ -83,12 +88,15 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
     }
 }
 
-async fn look(store: &Store, seen: &mut Option<i64>, changed: &(impl Fn() + Send)) {
+/// Whether another program has committed since the last look; then it is told.
+async fn look(store: &Store, seen: &mut Option<i64>, changed: &(impl Fn() + Send)) -> bool {
     let version = store.foreign_version().await.ok();
-    if version != *seen {
+    let new = version != *seen;
+    if new {
         *seen = version;
         changed();
     }
+    new
 }
 
 /// A sleep that may be shorter than the runtime's timers can tell.
