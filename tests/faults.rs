@@ -346,7 +346,6 @@ async fn an_interrupted_send_is_marked_where_the_platform_cannot_tell() {
     home.sqlite()
         .execute_batch(
             "UPDATE hermesd_deliveries SET state = 'sending';
-             DELETE FROM hermesd_stages WHERE stage IN ('delivered', 'settled');
              UPDATE hermesd_handoffs SET state = 'running', stage = 'answered', ended_at = NULL, sent_ids = NULL;
              UPDATE sessions SET handoff_state = 'running';",
         )

@@ -4,7 +4,7 @@ use hermesd::handoff::{State, Via};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 
 use crate::support::scripted::{InProcess, Mood};
-use crate::support::{Home, SESSION, eventually, seed_session};
+use crate::support::{Home, SESSION, eventually, home_channel, no_thread, seed_session};
 
 const FAST: [(&str, &str); 3] = [
     ("HERMESD_HANDOFF_POLL_INTERVAL", "100ms"),
@@ -33,7 +33,7 @@ async fn leased_to(home: &Home, owner: &str, until: f64) {
         .await
         .unwrap();
     store
-        .claim_handoff(SESSION, owner, until)
+        .claim_handoff(SESSION, owner, until, home_channel)
         .await
         .unwrap()
         .expect("a claim");
@@ -52,13 +52,17 @@ async fn a_row_of_another_machine_is_taken_over_when_its_lease_ends_and_not_befo
         .call(Call::HandoffShow(HandoffId { id: 1 }))
         .await
         .unwrap();
-    let homed = handoff
+    let resumed = handoff
         .stages
         .iter()
-        .find(|s| s.stage == "homed")
+        .find(|s| s.stage == "threaded")
         .unwrap()
         .at;
-    assert!(homed >= until, "taken over {} s too early", until - homed);
+    assert!(
+        resumed >= until,
+        "taken over {} s too early",
+        until - resumed
+    );
     daemon.stop().await;
 }
 
@@ -223,36 +227,31 @@ async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
         .await
         .unwrap();
     let old = store
-        .claim_handoff(SESSION, "first", 0.0)
+        .claim_handoff(SESSION, "first", 0.0, home_channel)
         .await
         .unwrap()
         .unwrap();
     let orphan = store.running_handoffs().await.unwrap().pop().unwrap();
     let new = store
-        .take_over(&orphan, "second", 0.0)
+        .take_over(&orphan, "second", 0.0, home_channel)
         .await
         .unwrap()
         .unwrap();
     assert!(
         store
-            .take_over(&orphan, "third", 0.0)
+            .take_over(&orphan, "third", 0.0, home_channel)
             .await
             .unwrap()
             .is_none(),
         "the orphan is no longer as it was seen"
     );
-    let channel = hermesd::platform::Home {
-        chat_id: "home".into(),
-        name: None,
-        thread_id: None,
-    };
-    assert!(store.record_home(&old, &channel).await.is_err());
+    assert!(store.record_thread(&old, &no_thread()).await.is_err());
     assert!(store.fail_handoff(&old, "late").await.is_err());
     assert!(
         store.complete_handoff(&new).await.is_err(),
         "stages cannot be skipped"
     );
-    store.record_home(&new, &channel).await.unwrap();
+    store.record_thread(&new, &no_thread()).await.unwrap();
     store.fail_handoff(&new, "over").await.unwrap();
     assert_eq!(
         state(&home).await,
@@ -296,25 +295,11 @@ async fn a_new_request_over_a_withdrawn_one_puts_back_what_that_had_bound() {
         .await
         .unwrap();
     let claim = store
-        .claim_handoff(SESSION, "gone", 0.0)
+        .claim_handoff(SESSION, "gone", 0.0, home_channel)
         .await
         .unwrap()
         .unwrap();
-    let channel = hermesd::platform::Home {
-        chat_id: "home".into(),
-        name: None,
-        thread_id: None,
-    };
-    store.record_home(&claim, &channel).await.unwrap();
-    store
-        .record_thread(
-            &claim,
-            &hermesd::platform::Opened::Chat {
-                reason: "none".into(),
-            },
-        )
-        .await
-        .unwrap();
+    store.record_thread(&claim, &no_thread()).await.unwrap();
     store
         .record_binding(
             &claim,
@@ -341,7 +326,7 @@ async fn a_new_request_over_a_withdrawn_one_puts_back_what_that_had_bound() {
     assert_eq!(store.bound_session("a:key").await.unwrap(), None);
     assert_eq!(store.session(SESSION).await.unwrap().unwrap().source, "cli");
     assert!(
-        store.record_sent(&claim, &[]).await.is_err(),
+        store.complete_handoff(&claim).await.is_err(),
         "the old claim is worth nothing"
     );
 }
@@ -356,19 +341,14 @@ async fn a_cancellation_counts_until_the_reply_is_in_the_chat() {
         .await
         .unwrap();
     let claim = store
-        .claim_handoff(SESSION, "owner", 0.0)
+        .claim_handoff(SESSION, "owner", 0.0, home_channel)
         .await
         .unwrap()
         .unwrap();
     // Asked for after the claim was read: the next stage finds out.
     assert!(store.cancel_handoff(claim.handoff.id).await.unwrap());
-    let channel = hermesd::platform::Home {
-        chat_id: "home".into(),
-        name: None,
-        thread_id: None,
-    };
     assert!(matches!(
-        store.record_home(&claim, &channel).await,
+        store.record_thread(&claim, &no_thread()).await,
         Err(hermesd::store::StoreError::Cancelled)
     ));
     store.fail_handoff(&claim, "cancelled").await.unwrap();

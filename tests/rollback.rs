@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use hermesd::handoff::Via;
-use hermesd::platform::{Home as HomeChannel, Opened, local};
+use hermesd::platform::local;
 use hermesd::store::{Answer, Claim, Delivery, NewDelivery, Store};
 use hermesd::turn::deliver::{DeliverError, deliver};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::scripted::Scripted;
-use crate::support::{Home, SESSION, add_session, seed_session};
+use crate::support::{Home, SESSION, add_session, home_channel, no_thread, seed_session};
 
 const KEY: &str = "a:key";
 
@@ -20,20 +20,11 @@ async fn answered(store: &Store) -> (Claim, Delivery) {
         .await
         .unwrap();
     let claim = store
-        .claim_handoff(SESSION, "owner", f64::MAX)
+        .claim_handoff(SESSION, "owner", f64::MAX, home_channel)
         .await
         .unwrap()
         .unwrap();
-    let channel = HomeChannel {
-        chat_id: "home".into(),
-        name: None,
-        thread_id: None,
-    };
-    store.record_home(&claim, &channel).await.unwrap();
-    let opened = Opened::Chat {
-        reason: "none".into(),
-    };
-    store.record_thread(&claim, &opened).await.unwrap();
+    store.record_thread(&claim, &no_thread()).await.unwrap();
     let source = local::source("home", None);
     store.record_binding(&claim, KEY, &source).await.unwrap();
     let reply = NewDelivery {
@@ -88,8 +79,8 @@ async fn a_real_end_made_while_a_session_is_reopened_stays() {
     let home = Home::new();
     seed_session(&home).await;
     let store = home.store();
-    let (claim, _) = answered(&store).await;
-    store.record_sent(&claim, &[]).await.unwrap();
+    let (mut claim, delivery) = answered(&store).await;
+    claim.sent = Some(vec![(delivery.id, "1".into())]);
     store.complete_handoff(&claim).await.unwrap();
     home.sqlite()
         .execute(

@@ -7,12 +7,12 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use hermesd::handoff::Via;
-use hermesd::platform::{Home as HomeChannel, Opened, local};
+use hermesd::platform::local;
 use hermesd::store::{Answer, Claim, OpenMode, Store, StoreError};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
-use crate::support::Home;
+use crate::support::{Home, home_channel, no_thread};
 
 const SESSIONS: [&str; 3] = ["s0", "s1", "s2"];
 /// Longer than the column takes, with characters of more than one byte.
@@ -98,14 +98,14 @@ async fn perform(
         Op::ListPending => Ok(Outcome::Pending(store.pending_handoffs(100, &[])?)),
         Op::Claim(s) => {
             let claim = store
-                .claim_handoff(SESSIONS[*s], "worker", f64::MAX)
+                .claim_handoff(SESSIONS[*s], "worker", f64::MAX, home_channel)
                 .await?;
             let won = claim.is_some();
             claims.extend(claim.map(|claim| (*s, claim)));
             answer(won)
         }
         Op::Complete(s) => match claims.remove(s) {
-            Some(claim) => walk(store, &claim).await.map(|()| Outcome::Yes),
+            Some(claim) => walk(store, claim).await.map(|()| Outcome::Yes),
             None => answer(false),
         },
         Op::Fail(s) => match claims.remove(s) {
@@ -120,32 +120,15 @@ async fn perform(
 }
 
 /// Through all stages to the end.
-async fn walk(store: &Store, claim: &Claim) -> Result<(), StoreError> {
-    store
-        .record_home(
-            claim,
-            &HomeChannel {
-                chat_id: "home".into(),
-                name: None,
-                thread_id: None,
-            },
-        )
-        .await?;
-    store
-        .record_thread(
-            claim,
-            &Opened::Chat {
-                reason: "none".into(),
-            },
-        )
-        .await?;
+async fn walk(store: &Store, mut claim: Claim) -> Result<(), StoreError> {
+    store.record_thread(&claim, &no_thread()).await?;
     let key = format!("key-{}", claim.handoff.session_id);
     store
-        .record_binding(claim, &key, &local::source("home", None))
+        .record_binding(&claim, &key, &local::source("home", None))
         .await?;
     store
         .record_answer(
-            claim,
+            &claim,
             Answer {
                 notice: "n".into(),
                 reply: "r".into(),
@@ -153,8 +136,8 @@ async fn walk(store: &Store, claim: &Claim) -> Result<(), StoreError> {
             },
         )
         .await?;
-    store.record_sent(claim, &[]).await?;
-    store.complete_handoff(claim).await
+    claim.sent = Some(Vec::new());
+    store.complete_handoff(&claim).await
 }
 
 struct Worker {

@@ -12,15 +12,16 @@ const VERSIONS: [&str; 7] = [
     "0.13.0", "0.14.0", "0.15.2", "0.16.0", "0.17.0", "0.18.2", "0.19.0",
 ];
 
+/// A home with the database that this version of Hermes made.
 fn fixture(version: &str) -> Home {
+    home_of(&format!("hermes-{version}.db"))
+}
+
+fn home_of(file: &str) -> Home {
     let home = Home::new();
-    let file: PathBuf = [
-        env!("CARGO_MANIFEST_DIR"),
-        "tests/fixtures",
-        &format!("hermes-{version}.db"),
-    ]
-    .iter()
-    .collect();
+    let file: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", file]
+        .iter()
+        .collect();
     std::fs::copy(file, home.path().join("state.db")).unwrap();
     home
 }
@@ -305,4 +306,26 @@ fn an_empty_file_is_nobodys_yet() {
         "a reader makes nothing"
     );
     drop(home.store());
+}
+
+#[tokio::test]
+async fn a_journal_of_the_first_version_keeps_its_times_and_is_gone_on_with() {
+    let home = home_of("hermesd-1.db");
+    let _daemon = home.start();
+    let resumed = until("the handoff that was left at `bound` ends", || {
+        let handoff = home.hermesctl(&["--json", "handoffs", "show", "2"]).json();
+        (handoff["state"] == "completed").then_some(handoff)
+    });
+    let ended = home.hermesctl(&["--json", "handoffs", "show", "1"]).json();
+    for handoff in [&resumed, &ended] {
+        let stages: Vec<&str> = handoff["stages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|reached| reached["stage"].as_str().unwrap())
+            .collect();
+        let all = hermesd::handoff::Stage::ALL.map(hermesd::handoff::Stage::as_str);
+        assert_eq!(stages, all, "{handoff}");
+    }
+    assert_eq!(ended["stages"][0]["at"], 1794810090.860106);
 }

@@ -202,10 +202,11 @@ fn past_handoffs(connection: &Connection, count: usize) -> Outcome<()> {
         [count.div_ceil(10) as i64],
     )?;
     connection.execute(
-        "INSERT INTO hermesd_handoffs (session_id, platform, via, state, stage, requested_at, ended_at, fence, home, thread,
+        "INSERT INTO hermesd_handoffs (session_id, platform, via, state, stage, stages, requested_at, ended_at, fence, home, thread,
                                        session_key, displaced, reply, message_rows, sent_ids)
          WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
          SELECT printf('past_%07d', (i + 9) / 10), 'local', 'socket', 'completed', 'settled',
+                '{\"claimed\":1,\"homed\":1,\"threaded\":1,\"bound\":1,\"answered\":1,\"delivered\":1,\"settled\":1}',
                 unixepoch() - 7201.0 - (?1 - i) * 60, unixepoch() - 7200.0 - (?1 - i) * 60, 1,
                 '{\"chat_id\":\"home\"}', json_object('thread', json_object('id', CAST(1000000 + (i + 9) / 10 AS TEXT), 'title', 'Past')),
                 printf('agent:main:local:dm:home:%d', 1000000 + (i + 9) / 10),
@@ -213,12 +214,6 @@ fn past_handoffs(connection: &Connection, count: usize) -> Outcome<()> {
                 'I am here with the session: 10 messages, 5 of yours, 5 of mine. You last said: see src/parse.rs. Go on whenever you like.',
                 '[1,2]', '[\"1\"]' FROM n",
         [count as i64],
-    )?;
-    connection.execute_batch(
-        "INSERT INTO hermesd_stages (handoff_id, stage, at)
-         SELECT h.id, s.value, h.requested_at + s.key * 0.1
-         FROM hermesd_handoffs h,
-              json_each('[\"claimed\", \"homed\", \"threaded\", \"bound\", \"answered\", \"delivered\", \"settled\"]') s",
     )?;
     Ok(())
 }

@@ -60,6 +60,7 @@ pub(super) async fn run(
     };
     claim.deliveries = context.store.record_answer(claim, answer).await?;
     claim.handoff.reply = Some(reply);
+    claim.handoff.stage = Some(Stage::Answered);
     Ok(())
 }
 

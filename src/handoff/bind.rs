@@ -11,5 +11,6 @@ pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), Stag
     context.before(Stage::Bound).await;
     context.store.record_binding(claim, &key, &source).await?;
     claim.handoff.session_key = Some(key);
+    claim.handoff.stage = Some(Stage::Bound);
     Ok(())
 }

@@ -1,8 +1,7 @@
-//! Stage `delivered`: the reply reaches the chat, by way of the ledger.
+//! Sends the reply to the chat, by way of the ledger. That it arrived is recorded when the handoff is settled.
 
 use tokio_util::sync::CancellationToken;
 
-use super::Stage;
 use super::pipeline::{Context, StageError};
 use crate::store::Claim;
 use crate::turn::deliver::{DeliverError, deliver};
@@ -30,8 +29,6 @@ pub(super) async fn run(
             })?;
         sent.push((delivery.id, id));
     }
-    context.before(Stage::Delivered).await;
-    context.store.record_sent(claim, &sent).await?;
-    claim.handoff.sent_ids = sent.into_iter().map(|(_, message)| message).collect();
+    claim.sent = Some(sent);
     Ok(())
 }

@@ -7,7 +7,6 @@
 mod answer;
 mod bind;
 mod deliver;
-mod home;
 pub mod pause;
 mod pipeline;
 pub mod queue;
@@ -155,6 +154,13 @@ pub struct Handoff {
     pub reply: Option<String>,
     pub sent_ids: Vec<String>,
     pub stages: Vec<(Stage, f64)>,
+}
+
+impl Handoff {
+    pub(crate) fn reach(&mut self, stage: Stage, at: f64) {
+        self.stage = Some(stage);
+        self.stages.push((stage, at));
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::pause::{self, Side};
-use super::{Handoff, Stage, State, answer, bind, deliver, home, settle, thread};
+use super::{Handoff, Stage, State, answer, bind, deliver, settle, thread};
 use crate::events::{Bus, Event};
 use crate::platform::{Availability, Platform, Platforms};
 use crate::session::{KeyRules, Source};
@@ -127,32 +127,32 @@ async fn walk(
     stop: &CancellationToken,
 ) {
     let mut wait = FIRST_WAIT;
-    reached(
-        context,
-        claim,
-        claim.handoff.stage.unwrap_or(Stage::Claimed),
-    )
-    .await;
-    while let Some(next) = next_stage(claim) {
+    // Whoever resumes a handoff tells where it stands; what came before was told when it happened.
+    let told = match claim.fence {
+        1 => None,
+        _ => claim.handoff.stage.and_then(Stage::previous),
+    };
+    reached(context, claim, told).await;
+    while let Some(step) = next_step(claim) {
         if stop.is_cancelled() {
             return release(context, claim).await;
         }
-        let outcome = if cancel.is_cancelled() && next < Stage::Settled {
+        let before = claim.handoff.stage;
+        let outcome = if cancel.is_cancelled() && step != Step::Settle {
             Err(StageError::Cancelled)
         } else {
             tokio::select! {
-                outcome = step(context, claim, next, cancel) => outcome,
-                () = stop.cancelled(), if next != Stage::Settled => return release(context, claim).await,
+                outcome = take(context, claim, step, cancel) => outcome,
+                () = stop.cancelled(), if step != Step::Settle => return release(context, claim).await,
             }
         };
         match outcome {
             Ok(()) => {
-                claim.handoff.stage = Some(next);
                 wait = FIRST_WAIT;
-                reached(context, claim, next).await;
+                reached(context, claim, before).await;
             }
             Err(StageError::Later(error)) => {
-                tracing::warn!(%error, stage = next.as_str(), "waiting for the database");
+                tracing::warn!(%error, ?step, "waiting for the database");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
@@ -173,38 +173,60 @@ async fn walk(
     );
 }
 
-fn next_stage(claim: &Claim) -> Option<Stage> {
-    let at = claim.handoff.stage.unwrap_or(Stage::Claimed);
-    Stage::ALL.into_iter().find(|stage| *stage > at)
+/// What is done next. Each commits what it did, but for the sending, whose outcome is recorded with the end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Step {
+    OpenThread,
+    Bind,
+    Answer,
+    Deliver,
+    Settle,
 }
 
-async fn step(
-    context: &Context,
-    claim: &mut Claim,
-    stage: Stage,
-    cancel: &CancellationToken,
-) -> Result<(), StageError> {
-    match stage {
-        Stage::Claimed => Ok(()),
-        Stage::Homed => home::run(context, claim).await,
-        Stage::Threaded => thread::run(context, claim).await,
-        Stage::Bound => bind::run(context, claim).await,
-        Stage::Answered => answer::run(context, claim, cancel).await,
-        Stage::Delivered => deliver::run(context, claim, cancel).await,
-        Stage::Settled => settle::run(context, claim).await,
+fn next_step(claim: &Claim) -> Option<Step> {
+    match claim.handoff.stage {
+        None | Some(Stage::Claimed | Stage::Homed) => Some(Step::OpenThread),
+        Some(Stage::Threaded) => Some(Step::Bind),
+        Some(Stage::Bound) => Some(Step::Answer),
+        Some(Stage::Answered) if claim.sent.is_none() => Some(Step::Deliver),
+        Some(Stage::Answered | Stage::Delivered) => Some(Step::Settle),
+        Some(Stage::Settled) => None,
     }
 }
 
-async fn reached(context: &Context, claim: &Claim, stage: Stage) {
+async fn take(
+    context: &Context,
+    claim: &mut Claim,
+    step: Step,
+    cancel: &CancellationToken,
+) -> Result<(), StageError> {
+    match step {
+        Step::OpenThread => thread::run(context, claim).await,
+        Step::Bind => bind::run(context, claim).await,
+        Step::Answer => answer::run(context, claim, cancel).await,
+        Step::Deliver => deliver::run(context, claim, cancel).await,
+        Step::Settle => settle::run(context, claim).await,
+    }
+}
+
+/// Tells of every stage since `before` that the journal now holds.
+async fn reached(context: &Context, claim: &Claim, before: Option<Stage>) {
     let handoff = &claim.handoff;
-    tracing::info!(stage = stage.as_str(), "handoff stage");
-    context.bus.tell(Event::HandoffStage {
-        id: handoff.id,
-        session_id: handoff.session_id.clone(),
-        platform: handoff.platform.clone(),
-        stage,
-    });
-    pause::point(Side::After, stage, &context.home).await;
+    for stage in Stage::ALL {
+        if Some(stage) <= before || Some(stage) > handoff.stage {
+            continue;
+        }
+        tracing::info!(stage = stage.as_str(), "handoff stage");
+        context.bus.tell(Event::HandoffStage {
+            id: handoff.id,
+            session_id: handoff.session_id.clone(),
+            platform: handoff.platform.clone(),
+            stage,
+        });
+    }
+    if let Some(stage) = handoff.stage.filter(|stage| Some(*stage) > before) {
+        pause::point(Side::After, stage, &context.home).await;
+    }
 }
 
 async fn release(context: &Context, claim: &Claim) {

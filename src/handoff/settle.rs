@@ -1,11 +1,14 @@
-//! Stage `settled`: the row says completed.
+//! Stages `delivered` and `settled`: the reply is in the chat, and the row says completed.
 
 use super::Stage;
 use super::pipeline::{Context, StageError};
 use crate::store::Claim;
 
 pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
-    context.before(Stage::Settled).await;
+    context.before(Stage::Delivered).await;
     context.store.complete_handoff(claim).await?;
+    let sent = claim.sent.take().unwrap_or_default();
+    claim.handoff.sent_ids = sent.into_iter().map(|(_, message)| message).collect();
+    claim.handoff.stage = Some(Stage::Settled);
     Ok(())
 }

@@ -1,15 +1,17 @@
 //! Stage `threaded`: a fresh thread in the home, or the home chat itself when the platform has or grants none.
 
 use super::Stage;
-use super::pipeline::{Context, StageError};
-use crate::platform::{Opened, with_retries};
+use super::pipeline::{Context, StageError, unavailable};
+use crate::platform::{Availability, Opened, with_retries};
 use crate::store::Claim;
 
 pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
-    let (platform, home) = (
-        context.adapter(&claim.handoff)?,
-        claim.handoff.home.clone().ok_or_else(StageError::damaged)?,
-    );
+    let platform = context.adapter(&claim.handoff)?;
+    // The claim has found it, if there is one.
+    let Some(home) = claim.handoff.home.clone() else {
+        let reason = unavailable(platform.name(), &Availability::NoHome);
+        return Err(StageError::Failed(reason));
+    };
     let title = format!("Hermes — {}", claim.session_name);
     let open_key = format!("handoff:{}", claim.handoff.id);
     let name = platform.name();
@@ -27,5 +29,6 @@ pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), Stag
     context.before(Stage::Threaded).await;
     context.store.record_thread(claim, &opened).await?;
     claim.handoff.thread = Some(opened);
+    claim.handoff.stage = Some(Stage::Threaded);
     Ok(())
 }

@@ -104,14 +104,15 @@ pub(super) async fn perform(
     lease_until: f64,
     stop: CancellationToken,
 ) {
+    let (store, platforms) = (&context.store, context.platforms.clone());
+    let home_of = move |platform: &str| platforms.home(platform);
     let claimed = match &work {
         Work::Pending(session_id) => {
-            context
-                .store
-                .claim_handoff(session_id, &owner, lease_until)
+            store
+                .claim_handoff(session_id, &owner, lease_until, home_of)
                 .await
         }
-        Work::Orphan(orphan) => context.store.take_over(orphan, &owner, lease_until).await,
+        Work::Orphan(orphan) => store.take_over(orphan, &owner, lease_until, home_of).await,
     };
     let claim: Claim = match claimed {
         Ok(Some(claim)) => claim,

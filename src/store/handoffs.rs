@@ -3,9 +3,9 @@
 //! `sessions.handoff_state` is the truth that other programs see; the journal holds the evidence. Every change is a
 //! compare-and-set on both, in one transaction, under the fence of the claim that the caller holds.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{OptionalExtension, ToSql, params};
 
-use super::journal::{self, Changed};
+use super::journal::{self, Changed, Evidence};
 use super::{
     Delivery, NewDelivery, Store, StoreError, deliveries, lenient, messages, routing, sessions,
 };
@@ -25,6 +25,8 @@ pub struct Claim {
     pub session_name: String,
     /// What its answer has to send, when this owner has just written it; else the ledger knows.
     pub deliveries: Vec<Delivery>,
+    /// Ledger rows and the platform's ids of what this owner has sent, until they are recorded.
+    pub sent: Option<Vec<(i64, String)>>,
     pub fence: i64,
 }
 
@@ -118,12 +120,13 @@ impl Store {
         })
     }
 
-    /// Takes a pending row. `None`: somebody else was faster, or it was withdrawn.
+    /// Takes a pending row, with the home of its platform. `None`: somebody else was faster, or it was withdrawn.
     pub async fn claim_handoff(
         &self,
         session_id: &str,
         owner: &str,
         lease_until: f64,
+        home_of: impl Fn(&str) -> Option<Home> + Send + 'static,
     ) -> Result<Option<Claim>, StoreError> {
         let (session_id, owner) = (session_id.to_owned(), owner.to_owned());
         self.change(move |c, changed| {
@@ -136,27 +139,44 @@ impl Store {
                 .optional()?;
             let Some(platform) = platform else { return Ok(None) };
             let id = journal::adopt(c, changed, &session_id, &platform.unwrap_or_default())?;
-            journal::start(c, id, &owner, lease_until).map(Some)
+            journal::start(c, id, &owner, lease_until, &home_of).map(Some)
         })
         .await
     }
 
-    /// The last step of a handoff that went through.
+    /// The last step of a handoff that went through: the reply is in the chat, and the row says so.
     pub async fn complete_handoff(&self, claim: &Claim) -> Result<(), StoreError> {
-        let (id, fence) = (claim.handoff.id, claim.fence);
+        let (id, fence, session_id) = (
+            claim.handoff.id,
+            claim.fence,
+            claim.handoff.session_id.clone(),
+        );
+        let sent = claim.sent.clone();
         self.write(move |c| {
-            journal::advance(c, id, fence, Stage::Settled)?;
-            let session: String = c
-                .prepare_cached(
-                    "UPDATE hermesd_handoffs SET state = 'completed', ended_at = ?2, owner = NULL, lease_until = NULL
-                     WHERE id = ?1 RETURNING session_id",
-                )?
-                .query_row(params![id, clock::now()], |row| row.get(0))?;
+            let (state, now, nobody) = (State::Completed.as_str(), clock::now(), None::<String>);
+            let mut stages = vec![Stage::Settled];
+            let mut evidence: Vec<(&str, &dyn ToSql)> = vec![
+                ("state", &state),
+                ("ended_at", &now),
+                ("owner", &nobody),
+                ("lease_until", &nobody),
+            ];
+            let sent_ids;
+            if let Some(sent) = &sent {
+                let ids: Vec<&String> = sent.iter().map(|(_, message)| message).collect();
+                sent_ids = serde_json::to_string(&ids).unwrap_or_default();
+                evidence.push(("sent_ids", &sent_ids));
+                stages.insert(0, Stage::Delivered);
+                for (delivery, message) in sent {
+                    deliveries::end(c, *delivery, Ok(message))?;
+                }
+            }
+            journal::advance(c, id, fence, &stages, now, &evidence)?;
             c.prepare_cached(
                 "UPDATE sessions SET handoff_state = 'completed', handoff_error = NULL
                  WHERE id = ?1 AND handoff_state = 'running'",
             )?
-            .execute([session])?;
+            .execute([&session_id])?;
             Ok(())
         })
         .await
@@ -181,52 +201,18 @@ impl Store {
 
 /// The evidence of the stages in between.
 impl Store {
-    pub async fn record_home(&self, claim: &Claim, home: &Home) -> Result<(), StoreError> {
-        let json = serde_json::to_string(home).unwrap_or_default();
-        self.record(claim, Stage::Homed, "home", json).await
-    }
-
     pub async fn record_thread(&self, claim: &Claim, opened: &Opened) -> Result<(), StoreError> {
-        let json = serde_json::to_string(opened).unwrap_or_default();
-        self.record(claim, Stage::Threaded, "thread", json).await
-    }
-
-    /// Ledger rows and the platform's ids of what was sent.
-    pub async fn record_sent(
-        &self,
-        claim: &Claim,
-        sent: &[(i64, String)],
-    ) -> Result<(), StoreError> {
-        let (id, fence, sent) = (claim.handoff.id, claim.fence, sent.to_vec());
-        self.write(move |c| {
-            journal::advance(c, id, fence, Stage::Delivered)?;
-            for (delivery, message) in &sent {
-                deliveries::end(c, *delivery, Ok(message))?;
-            }
-            let messages: Vec<&String> = sent.iter().map(|(_, message)| message).collect();
-            let json = serde_json::to_string(&messages).unwrap_or_default();
-            c.prepare_cached("UPDATE hermesd_handoffs SET sent_ids = ?2 WHERE id = ?1")?
-                .execute(params![id, json])?;
-            Ok(())
-        })
-        .await
-    }
-
-    async fn record(
-        &self,
-        claim: &Claim,
-        stage: Stage,
-        column: &'static str,
-        evidence: String,
-    ) -> Result<(), StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
+        let opened = serde_json::to_string(opened).unwrap_or_default();
         self.write(move |c| {
-            journal::advance(c, id, fence, stage)?;
-            c.prepare_cached(&format!(
-                "UPDATE hermesd_handoffs SET {column} = ?2 WHERE id = ?1"
-            ))?
-            .execute(params![id, evidence])?;
-            Ok(())
+            journal::advance(
+                c,
+                id,
+                fence,
+                &[Stage::Threaded],
+                clock::now(),
+                &[("thread", &opened)],
+            )
         })
         .await
     }
@@ -246,7 +232,6 @@ impl Store {
         );
         let (key, source) = (key.to_owned(), source.clone());
         self.change(move |c, changed| {
-            journal::advance(c, id, fence, Stage::Bound)?;
             let displaced = routing::bind(
                 c,
                 changed.scope,
@@ -256,12 +241,9 @@ impl Store {
                 mirrored.as_deref(),
             )?;
             let displaced = serde_json::to_string(&displaced).unwrap_or_default();
-            c.prepare_cached(
-                "UPDATE hermesd_handoffs SET session_key = ?2, displaced = ?3 WHERE id = ?1",
-            )?
-            .execute(params![id, key, displaced])?;
             changed.keys.push(key.clone());
-            Ok(())
+            let evidence: Evidence<'_> = &[("session_key", &key), ("displaced", &displaced)];
+            journal::advance(c, id, fence, &[Stage::Bound], clock::now(), evidence)
         })
         .await
     }
@@ -278,13 +260,10 @@ impl Store {
             claim.handoff.session_id.clone(),
         );
         self.write(move |c| {
-            journal::advance(c, id, fence, Stage::Answered)?;
             let said = messages::say(c, &session_id, &answer.notice, &answer.reply)?;
             let said = serde_json::to_string(&said).unwrap_or_default();
-            c.prepare_cached(
-                "UPDATE hermesd_handoffs SET reply = ?2, message_rows = ?3 WHERE id = ?1",
-            )?
-            .execute(params![id, answer.reply, said])?;
+            let evidence: Evidence<'_> = &[("reply", &answer.reply), ("message_rows", &said)];
+            journal::advance(c, id, fence, &[Stage::Answered], clock::now(), evidence)?;
             answer
                 .deliveries
                 .iter()

@@ -106,7 +106,7 @@ impl Store {
                 return Ok(Some(row));
             }
             let message = NewMessage { platform_message_id: Some(platform_id), ..NewMessage::text(Role::User, &text) };
-            let row = messages::append(c, &session_id, &message)?;
+            let row = messages::append_one(c, &session_id, message)?;
             // The chat owns this session now, whatever ended it before.
             c.prepare_cached("UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1 AND ended_at IS NOT NULL")?
                 .execute([&session_id])?;
@@ -132,7 +132,7 @@ impl Store {
             if changed == 0 {
                 return Err(StoreError::Conflict(format!("message {id} is answered already")));
             }
-            messages::append(c, &session_id, &NewMessage::reply(&reply))?;
+            messages::append_one(c, &session_id, NewMessage::reply(&reply))?;
             messages::count_model_call(c, &session_id)?;
             sends.iter().map(|send| deliveries::insert(c, send)).collect()
         })

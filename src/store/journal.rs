@@ -2,13 +2,15 @@
 //!
 //! Functions on an open transaction; the operations that the house knows are in `handoffs` and `leases`.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use serde_json::{Map, Value};
 
 use super::messages::{self, Said};
 use super::routing::{self, Displaced};
 use super::{Claim, StoreError, deliveries, lenient, sessions};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
+use crate::platform::Home;
 
 /// The bindings that a transaction changes: they have to reach the mirror after the commit.
 pub(super) struct Changed<'a> {
@@ -108,36 +110,76 @@ pub(super) fn close(
     )?)
 }
 
-/// Makes the row ours: the first time its stage becomes `claimed`, later it stays where it was.
+/// Makes the row ours. The first time it is `claimed`, and `homed` with it when the platform has a home; later it stays
+/// where it was.
 pub(super) fn start(
     c: &Connection,
     id: i64,
     owner: &str,
     lease_until: f64,
+    home_of: impl Fn(&str) -> Option<Home>,
 ) -> Result<Claim, StoreError> {
-    let fence = c
-        .prepare_cached(
-            "UPDATE hermesd_handoffs SET state = 'running', stage = COALESCE(stage, 'claimed'), owner = ?2, lease_until = ?3,
-                    fence = fence + 1 WHERE id = ?1 RETURNING fence",
-        )?
-        .query_row(params![id, owner, lease_until], |row| row.get(0))?;
-    c.prepare_cached(
-        "INSERT OR IGNORE INTO hermesd_stages (handoff_id, stage, at) VALUES (?1, 'claimed', ?2)",
-    )?
-    .execute(params![id, clock::now()])?;
-    let handoff = by_id(c, id)?.ok_or(StoreError::Closed)?;
+    let mut handoff = by_id(c, id)?.ok_or(StoreError::Closed)?;
     let session = sessions::by_id(c, &handoff.session_id)?.ok_or(StoreError::Closed)?;
+    let now = clock::now();
+    handoff.state = State::Running;
+    if handoff.stage.is_none() {
+        handoff.reach(Stage::Claimed, now);
+    }
+    if handoff.stage == Some(Stage::Claimed) {
+        handoff.home = home_of(&handoff.platform);
+        if handoff.home.is_some() {
+            handoff.reach(Stage::Homed, now);
+        }
+    }
+    let mut update = c.prepare_cached(
+        "UPDATE hermesd_handoffs SET state = 'running', stage = ?2, stages = ?3, home = ?4, owner = ?5, lease_until = ?6,
+                fence = fence + 1 WHERE id = ?1 RETURNING fence",
+    )?;
+    let home = handoff.home.as_ref();
+    let home = home.and_then(|home| serde_json::to_string(home).ok());
+    let fence = update.query_row(
+        params![
+            id,
+            handoff.stage.map(Stage::as_str),
+            times(&handoff.stages),
+            home,
+            owner,
+            lease_until
+        ],
+        |row| row.get(0),
+    )?;
     Ok(Claim {
         handoff,
         session_name: session.name(),
         deliveries: Vec::new(),
+        sent: None,
         fence,
     })
+}
+
+/// When each stage was reached, as the journal keeps it.
+fn times(stages: &[(Stage, f64)]) -> String {
+    let times = stages
+        .iter()
+        .map(|(stage, at)| (stage.as_str().to_owned(), Value::from(*at)));
+    Value::Object(times.collect()).to_string()
+}
+
+fn parse_times(text: &str) -> Vec<(Stage, f64)> {
+    let times: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    let mut stages: Vec<(Stage, f64)> = times
+        .iter()
+        .filter_map(|(name, at)| Stage::parse(name).zip(at.as_f64()))
+        .collect();
+    stages.sort_by_key(|(stage, _)| *stage);
+    stages
 }
 
 /// Where a held claim stands.
 struct Held {
     stage: Option<Stage>,
+    stages: Vec<(Stage, f64)>,
     cancel_requested: bool,
 }
 
@@ -149,12 +191,18 @@ pub(super) fn hold(c: &Connection, id: i64, fence: i64) -> Result<(), StoreError
 fn held(c: &Connection, id: i64, fence: i64) -> Result<Held, StoreError> {
     let row = c
         .prepare_cached(
-            "SELECT h.stage, h.cancel_requested, s.handoff_state FROM hermesd_handoffs h JOIN sessions s ON s.id = h.session_id
+            "SELECT h.stage, h.stages, h.cancel_requested, s.handoff_state
+             FROM hermesd_handoffs h JOIN sessions s ON s.id = h.session_id
              WHERE h.id = ?1 AND h.fence = ?2 AND h.state = 'running'",
         )?
         .query_row([id, fence], |row| {
-            let stage = row.get::<_, Option<String>>(0)?.as_deref().and_then(Stage::parse);
-            Ok((Held { stage, cancel_requested: row.get(1)? }, lenient::text(row, 2)?))
+            let text = |at: usize| row.get::<_, Option<String>>(at);
+            let held = Held {
+                stage: text(0)?.as_deref().and_then(Stage::parse),
+                stages: text(1)?.as_deref().map(parse_times).unwrap_or_default(),
+                cancel_requested: row.get(2)?,
+            };
+            Ok((held, lenient::text(row, 3)?))
         })
         .optional()?;
     match row {
@@ -168,25 +216,45 @@ fn held(c: &Connection, id: i64, fence: i64) -> Result<Held, StoreError> {
     }
 }
 
-/// The one way from a stage to the next. A cancellation counts until the reply is known to be in the chat.
-pub(super) fn advance(c: &Connection, id: i64, fence: i64, to: Stage) -> Result<(), StoreError> {
-    let held = held(c, id, fence)?;
-    if held.stage != to.previous() {
-        let at = held.stage.map_or("none", Stage::as_str);
-        let to = to.as_str();
-        return Err(StoreError::Conflict(format!(
-            "handoff {id} cannot go from stage {at} to {to}"
-        )));
+/// What a stage leaves in the journal: columns and their values.
+pub(super) type Evidence<'a> = &'a [(&'static str, &'a dyn ToSql)];
+
+/// The one way to the next stages. A cancellation counts until the reply is known to be in the chat.
+pub(super) fn advance(
+    c: &Connection,
+    id: i64,
+    fence: i64,
+    through: &[Stage],
+    at: f64,
+    evidence: Evidence<'_>,
+) -> Result<(), StoreError> {
+    let mut held = held(c, id, fence)?;
+    for to in through {
+        if held.stage != to.previous() {
+            let from = held.stage.map_or("none", Stage::as_str);
+            let to = to.as_str();
+            return Err(StoreError::Conflict(format!(
+                "handoff {id} cannot go from stage {from} to {to}"
+            )));
+        }
+        if held.cancel_requested && held.stage < Some(Stage::Delivered) {
+            return Err(StoreError::Cancelled);
+        }
+        held.stage = Some(*to);
+        held.stages.push((*to, at));
     }
-    if held.cancel_requested && to <= Stage::Delivered {
-        return Err(StoreError::Cancelled);
-    }
-    c.prepare_cached("UPDATE hermesd_handoffs SET stage = ?2 WHERE id = ?1")?
-        .execute(params![id, to.as_str()])?;
-    c.prepare_cached(
-        "INSERT OR REPLACE INTO hermesd_stages (handoff_id, stage, at) VALUES (?1, ?2, ?3)",
-    )?
-    .execute(params![id, to.as_str(), clock::now()])?;
+    let columns: String = evidence
+        .iter()
+        .enumerate()
+        .map(|(i, (column, _))| format!(", {column} = ?{}", i + 4))
+        .collect();
+    let (stage, stages) = (held.stage.map(Stage::as_str), times(&held.stages));
+    let mut values: Vec<&dyn ToSql> = vec![&id, &stage, &stages];
+    values.extend(evidence.iter().map(|(_, value)| *value));
+    c.prepare_cached(&format!(
+        "UPDATE hermesd_handoffs SET stage = ?2, stages = ?3{columns} WHERE id = ?1"
+    ))?
+    .execute(&values[..])?;
     Ok(())
 }
 
@@ -211,22 +279,9 @@ fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), S
 pub(super) fn by_id(c: &Connection, id: i64) -> Result<Option<Handoff>, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT id, session_id, platform, note, via, state, stage, error, requested_at, ended_at, cancel_requested, home, thread,
-                session_key, reply, sent_ids FROM hermesd_handoffs WHERE id = ?1",
+                session_key, reply, sent_ids, stages FROM hermesd_handoffs WHERE id = ?1",
     )?;
-    let Some(mut handoff) = statement.query_row([id], handoff).optional()? else {
-        return Ok(None);
-    };
-    let mut statement =
-        c.prepare_cached("SELECT stage, at FROM hermesd_stages WHERE handoff_id = ?1")?;
-    let stages = statement.query_map([id], |row| Ok((row.get::<_, String>(0)?, row.get(1)?)))?;
-    for row in stages {
-        let (name, at) = row?;
-        handoff
-            .stages
-            .extend(Stage::parse(&name).map(|stage| (stage, at)));
-    }
-    handoff.stages.sort_by_key(|(stage, _)| *stage);
-    Ok(Some(handoff))
+    Ok(statement.query_row([id], handoff).optional()?)
 }
 
 fn handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
@@ -256,6 +311,6 @@ fn handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         sent_ids: text(15)?
             .and_then(|json| serde_json::from_str(&json).ok())
             .unwrap_or_default(),
-        stages: Vec::new(),
+        stages: text(16)?.as_deref().map(parse_times).unwrap_or_default(),
     })
 }

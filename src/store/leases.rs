@@ -4,6 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::{Claim, Store, StoreError, journal, lenient, sessions};
 use crate::handoff::Handoff;
+use crate::platform::Home;
 
 /// A running handoff that may have lost its owner.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +70,7 @@ impl Store {
         orphan: &Orphan,
         owner: &str,
         lease_until: f64,
+        home_of: impl Fn(&str) -> Option<Home> + Send + 'static,
     ) -> Result<Option<Claim>, StoreError> {
         let (orphan, owner) = (orphan.clone(), owner.to_owned());
         self.change(move |c, changed| {
@@ -93,7 +95,7 @@ impl Store {
                 )?,
                 _ => return Ok(None),
             };
-            journal::start(c, id, &owner, lease_until).map(Some)
+            journal::start(c, id, &owner, lease_until, &home_of).map(Some)
         })
         .await
     }

@@ -1,6 +1,6 @@
 //! Rows of `messages`: appending them as Hermes does, and loading a transcript.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, ToSql, params, params_from_iter};
 use serde_json::Value;
 
 use super::{Store, StoreError, lenient, sessions};
@@ -10,6 +10,9 @@ use crate::session::transcript::{Content, Message, Role, Transcript};
 
 /// A transcript of so many messages is read sooner than another thread is woken for it.
 const SHORT: i64 = 100;
+
+/// Rows that one statement inserts.
+const MOST_ROWS: usize = 100;
 
 /// A row to append.
 #[derive(Debug, Clone)]
@@ -52,8 +55,7 @@ impl Store {
         messages: Vec<NewMessage>,
     ) -> Result<Vec<i64>, StoreError> {
         let session_id = session_id.to_owned();
-        self.write(move |c| messages.iter().map(|m| append(c, &session_id, m)).collect())
-            .await
+        self.write(move |c| append(c, &session_id, &messages)).await
     }
 
     /// What an agent has to know before a turn, in one look: the session, and what was said in it before `row`.
@@ -82,37 +84,71 @@ impl Store {
     }
 }
 
-/// Inserts the row and bumps the session's counters, as Hermes' own append does.
+/// Inserts the rows and bumps the session's counters, as Hermes' own append does. Returns the rows' ids.
 pub(super) fn append(
     c: &Connection,
     session_id: &str,
-    message: &NewMessage,
-) -> Result<i64, StoreError> {
-    let tool_calls = (!message.tool_calls.is_empty())
-        .then(|| Value::from(message.tool_calls.clone()).to_string());
-    let mut insert = c.prepare_cached(
-        "INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
-                               platform_message_id, timestamp, active)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 1)",
-    )?;
-    let row = insert.insert(params![
-        session_id,
-        message.role.as_str(),
-        message.content.encode(),
-        tool_calls,
-        message.tool_call_id,
-        message.tool_name,
-        message.finish_reason,
-        message.platform_message_id,
-        clock::now(),
-    ])?;
+    messages: &[NewMessage],
+) -> Result<Vec<i64>, StoreError> {
+    let mut rows = Vec::with_capacity(messages.len());
+    // One statement for several rows: the full-text index is flushed at every statement that changes it.
+    for some in messages.chunks(MOST_ROWS) {
+        rows.extend(insert(c, session_id, some)?);
+    }
+    let tool_calls: usize = messages.iter().map(|m| m.tool_calls.len()).sum();
     let mut bump = c.prepare_cached(
-        "UPDATE sessions SET message_count = COALESCE(message_count, 0) + 1,
-                tool_call_count = CASE WHEN ?2 > 0 THEN COALESCE(tool_call_count, 0) + ?2 ELSE tool_call_count END
+        "UPDATE sessions SET message_count = COALESCE(message_count, 0) + ?2,
+                tool_call_count = CASE WHEN ?3 > 0 THEN COALESCE(tool_call_count, 0) + ?3 ELSE tool_call_count END
          WHERE id = ?1",
     )?;
-    bump.execute(params![session_id, message.tool_calls.len() as i64])?;
-    Ok(row)
+    bump.execute(params![
+        session_id,
+        messages.len() as i64,
+        tool_calls as i64
+    ])?;
+    Ok(rows)
+}
+
+pub(super) fn append_one(
+    c: &Connection,
+    session_id: &str,
+    message: NewMessage,
+) -> Result<i64, StoreError> {
+    let row = append(c, session_id, &[message])?.pop();
+    row.ok_or(StoreError::Closed)
+}
+
+fn insert(
+    c: &Connection,
+    session_id: &str,
+    messages: &[NewMessage],
+) -> Result<Vec<i64>, StoreError> {
+    let row = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, 1)";
+    let mut statement = c.prepare_cached(&format!(
+        "INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
+                               platform_message_id, timestamp, active)
+         VALUES {} RETURNING id",
+        vec![row; messages.len()].join(", ")
+    ))?;
+    let now = clock::now();
+    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(session_id.to_owned())];
+    for message in messages {
+        let tool_calls = (!message.tool_calls.is_empty())
+            .then(|| Value::from(message.tool_calls.clone()).to_string());
+        values.push(Box::new(message.role.as_str()));
+        values.push(Box::new(message.content.encode()));
+        values.push(Box::new(tool_calls));
+        values.push(Box::new(message.tool_call_id.clone()));
+        values.push(Box::new(message.tool_name.clone()));
+        values.push(Box::new(message.finish_reason.clone()));
+        values.push(Box::new(message.platform_message_id.clone()));
+        values.push(Box::new(now));
+    }
+    let ids = statement.query_map(params_from_iter(values), |row| row.get(0))?;
+    let mut ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
+    // SQLite returns them in no promised order; the ids grow with the rows.
+    ids.sort_unstable();
+    Ok(ids)
 }
 
 /// Hermes takes a session that never called a model for an abandoned one.
@@ -166,12 +202,14 @@ pub(super) fn say(
                 no_api_call_count: row.get(1)?,
             })
         })?;
-    for message in [
-        NewMessage::text(Role::User, notice),
-        NewMessage::reply(reply),
-    ] {
-        said.rows.push(append(c, session_id, &message)?);
-    }
+    said.rows = append(
+        c,
+        session_id,
+        &[
+            NewMessage::text(Role::User, notice),
+            NewMessage::reply(reply),
+        ],
+    )?;
     count_model_call(c, session_id)?;
     Ok(said)
 }

@@ -11,7 +11,7 @@ use super::StoreError;
 /// The newest `schema_version` of Hermes that we know.
 pub const HERMES_SCHEMA_VERSION: i64 = 22;
 /// The version of our own tables.
-pub(super) const OWN_SCHEMA_VERSION: i64 = 1;
+pub(super) const OWN_SCHEMA_VERSION: i64 = 2;
 
 struct Table {
     name: &'static str,
@@ -155,13 +155,14 @@ const OWN_TABLES: &str = "
 CREATE TABLE IF NOT EXISTS hermesd_schema (version INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS hermesd_sessions_live ON sessions(started_at) WHERE ended_at IS NULL;
 CREATE TABLE IF NOT EXISTS hermesd_handoffs (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL,
     platform TEXT NOT NULL,
     note TEXT,
     via TEXT NOT NULL,
     state TEXT NOT NULL,
     stage TEXT,
+    stages TEXT,
     error TEXT,
     requested_at REAL NOT NULL,
     ended_at REAL,
@@ -181,15 +182,8 @@ CREATE UNIQUE INDEX IF NOT EXISTS hermesd_handoffs_in_flight
     ON hermesd_handoffs(session_id) WHERE state IN ('pending', 'running');
 CREATE INDEX IF NOT EXISTS hermesd_handoffs_session ON hermesd_handoffs(session_id);
 CREATE INDEX IF NOT EXISTS hermesd_handoffs_completed ON hermesd_handoffs(ended_at) WHERE state = 'completed';
-CREATE INDEX IF NOT EXISTS hermesd_handoffs_running ON hermesd_handoffs(id) WHERE state = 'running';
-CREATE TABLE IF NOT EXISTS hermesd_stages (
-    handoff_id INTEGER NOT NULL,
-    stage TEXT NOT NULL,
-    at REAL NOT NULL,
-    PRIMARY KEY (handoff_id, stage)
-) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS hermesd_deliveries (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY,
     platform TEXT NOT NULL,
     source TEXT NOT NULL,
     session_id TEXT NOT NULL,
@@ -207,7 +201,7 @@ CREATE INDEX IF NOT EXISTS hermesd_deliveries_open
 CREATE INDEX IF NOT EXISTS hermesd_deliveries_handoff
     ON hermesd_deliveries(handoff_id) WHERE handoff_id IS NOT NULL;
 CREATE TABLE IF NOT EXISTS hermesd_inbound (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY,
     platform TEXT NOT NULL,
     message_id TEXT NOT NULL,
     session_key TEXT NOT NULL,
@@ -221,14 +215,14 @@ CREATE TABLE IF NOT EXISTS hermesd_inbound (
 );
 CREATE INDEX IF NOT EXISTS hermesd_inbound_open ON hermesd_inbound(id) WHERE state IN ('received', 'running');
 CREATE TABLE IF NOT EXISTS hermesd_local_threads (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY,
     chat_id TEXT NOT NULL,
     title TEXT NOT NULL,
     open_key TEXT UNIQUE,
     created_at REAL NOT NULL
 );
 CREATE TABLE IF NOT EXISTS hermesd_local_messages (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER PRIMARY KEY,
     chat_id TEXT NOT NULL,
     thread_id TEXT NOT NULL,
     author TEXT NOT NULL,
@@ -237,6 +231,15 @@ CREATE TABLE IF NOT EXISTS hermesd_local_messages (
     at REAL NOT NULL
 );
 CREATE INDEX IF NOT EXISTS hermesd_local_messages_thread ON hermesd_local_messages(chat_id, thread_id, id);
+";
+
+/// The times of a handoff's stages had a table of their own once.
+const FROM_VERSION_1: &str = "
+ALTER TABLE hermesd_handoffs ADD COLUMN stages TEXT;
+UPDATE hermesd_handoffs SET stages =
+    (SELECT json_group_object(stage, at) FROM hermesd_stages WHERE handoff_id = hermesd_handoffs.id);
+DROP TABLE hermesd_stages;
+DROP INDEX hermesd_handoffs_running;
 ";
 
 /// Makes what is missing, in one transaction. An up-to-date file is only read.
@@ -282,9 +285,13 @@ fn make_missing(connection: &Connection) -> Result<(), StoreError> {
         )?;
         full_text_search(connection)?;
     }
+    if table_exists(connection, "hermesd_stages")? {
+        connection.execute_batch(FROM_VERSION_1)?;
+    }
     connection.execute_batch(OWN_TABLES)?;
+    connection.execute_batch("DELETE FROM hermesd_schema")?;
     connection.execute(
-        "INSERT INTO hermesd_schema (version) SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM hermesd_schema)",
+        "INSERT INTO hermesd_schema (version) VALUES (?1)",
         [OWN_SCHEMA_VERSION],
     )?;
     Ok(())

@@ -9,7 +9,7 @@ mod wire;
 use std::time::{Duration, Instant};
 
 pub use daemon::{Home, Ran};
-pub use seed::{SESSION, TITLE, add_session, seed_session};
+pub use seed::{SESSION, TITLE, add_session, home_channel, no_thread, seed_session};
 pub use wire::{Wire, hello, request, somebody_hands_off};
 
 /// How long a condition may take to come true before the test fails. Generous: the machine may be busy.

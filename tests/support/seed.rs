@@ -44,3 +44,18 @@ pub fn add_session(home: &Home, id: &str, title: &str) {
         )
         .expect("a session");
 }
+
+/// The home channel of every platform, for tests that claim a handoff themselves.
+pub fn home_channel(_platform: &str) -> Option<hermesd::platform::Home> {
+    Some(hermesd::platform::Home {
+        chat_id: "home".into(),
+        name: None,
+        thread_id: None,
+    })
+}
+
+pub fn no_thread() -> hermesd::platform::Opened {
+    hermesd::platform::Opened::Chat {
+        reason: "none".into(),
+    }
+}
