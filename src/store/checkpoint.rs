@@ -1,64 +1,104 @@
-//! Bringing the write-ahead log into the database, beside the writer instead of within its commits: a checkpoint waits for
-//! the disk, and nobody who asked for a handoff should.
+//! Bringing the write-ahead log into the database, beside the writer instead of within its commits: a checkpoint flushes
+//! the disk, and whoever writes meanwhile waits for it. So it looks for a moment in which nobody does.
 
 use std::cell::Cell;
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::Connection;
 
 use super::StoreError;
 
-/// Commits after which a checkpoint is worth it; about as many pages as SQLite's own rule of a thousand.
-const WORTH_IT: u32 = 150;
-/// A log of this size has outrun the checkpoints: the writer itself waits for one that empties it.
-const TOO_LONG: u64 = 64 << 20;
+/// Pages in the log that make a checkpoint worth it; SQLite's own rule.
+const WORTH_IT: u32 = 1000;
+/// Nobody has written for so long: a good moment.
+const QUIET: Duration = Duration::from_millis(250);
+/// A log of so many pages (32 MB) is brought in although somebody writes.
+const LONG: u32 = 8_000;
+/// A log of so many pages (128 MB) has outrun the checkpoints: the writer itself waits for one that empties it.
+const TOO_LONG: u32 = 32_000;
 
 pub(super) struct Checkpoints {
-    log: PathBuf,
+    log: Arc<Log>,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// Commits since the last.
-    commits: Cell<u32>,
+    /// The log's length when a checkpoint was last asked for.
+    asked: Cell<u32>,
+}
+
+/// What the writer's commits tell.
+#[derive(Default)]
+struct Log {
+    pages: AtomicU32,
+    commits: AtomicU64,
 }
 
 impl Checkpoints {
-    /// `connection` is for this alone; the writer's own must not checkpoint by itself.
+    /// `own` is for this alone; the writer's connection must not checkpoint by itself.
     pub(super) fn start(
-        database: &Path,
-        connection: Connection,
+        writer: &mut Connection,
+        own: Connection,
     ) -> Result<Checkpoints, StoreError> {
-        let (wake, woken) = sync_channel::<()>(1);
+        let log = Arc::new(Log::default());
+        let told = log.clone();
+        writer.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
+            told.pages
+                .store(u32::try_from(pages).unwrap_or_default(), Ordering::Relaxed);
+            told.commits.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        }))?;
+        let (wake, woken) = sync_channel(1);
+        let watched = log.clone();
         let thread = std::thread::Builder::new()
             .name("store-checkpoint".into())
             .spawn(move || {
-                for () in woken {
+                while woken.recv().is_ok() && good_moment(&watched, &woken) {
                     // Whatever it could not do now is left for the next time.
-                    let _ = connection.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
+                    let _ = own.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
                 }
             });
-        let mut log = database.as_os_str().to_owned();
-        log.push("-wal");
         Ok(Checkpoints {
-            log: log.into(),
+            log,
             wake: Some(wake),
             thread: thread.ok(),
-            commits: Cell::new(0),
+            asked: Cell::new(0),
         })
     }
 
     pub(super) fn after_commit(&self, writer: &Connection) {
-        self.commits.set(self.commits.get() + 1);
-        if self.commits.get() < WORTH_IT {
+        let pages = self.log.pages.load(Ordering::Relaxed);
+        // A log that was brought in whole begins anew.
+        let asked = self.asked.get().min(pages);
+        self.asked.set(asked);
+        if pages < asked + WORTH_IT {
             return;
         }
-        self.commits.set(0);
-        if self.log.metadata().is_ok_and(|m| m.len() >= TOO_LONG) {
+        self.asked.set(pages);
+        if pages >= TOO_LONG {
             let _ = writer.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
         } else if let Some(wake) = &self.wake {
             // One that waits already will do.
             let _ = wake.try_send(());
+        }
+    }
+}
+
+/// Waits until nobody writes, or until the log is too long for waiting. False: the store closes.
+fn good_moment(log: &Log, woken: &Receiver<()>) -> bool {
+    loop {
+        let commits = log.commits.load(Ordering::Relaxed);
+        if log.pages.load(Ordering::Relaxed) >= LONG {
+            return true;
+        }
+        match woken.recv_timeout(QUIET) {
+            Err(RecvTimeoutError::Disconnected) => return false,
+            Err(RecvTimeoutError::Timeout) if log.commits.load(Ordering::Relaxed) == commits => {
+                return true;
+            }
+            _ => {}
         }
     }
 }

@@ -130,14 +130,15 @@ impl Store {
     ) -> Result<Option<Claim>, StoreError> {
         let (session_id, owner) = (session_id.to_owned(), owner.to_owned());
         self.change(move |c, changed| {
-            let platform: Option<Option<String>> = c
+            let claimed = c
                 .prepare_cached(
-                    "UPDATE sessions SET handoff_state = 'running' WHERE id = ?1 AND handoff_state = 'pending'
-                     RETURNING handoff_platform",
+                    "UPDATE sessions SET handoff_state = 'running' WHERE id = ?1 AND handoff_state = 'pending'",
                 )?
-                .query_row([&session_id], |row| lenient::text(row, 0))
-                .optional()?;
-            let Some(platform) = platform else { return Ok(None) };
+                .execute([&session_id])?;
+            if claimed == 0 {
+                return Ok(None);
+            }
+            let platform = sessions::by_id(c, &session_id)?.and_then(|s| s.handoff_platform);
             let id = journal::adopt(c, changed, &session_id, &platform.unwrap_or_default())?;
             journal::start(c, id, &owner, lease_until, &home_of).map(Some)
         })

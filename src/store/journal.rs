@@ -134,21 +134,21 @@ pub(super) fn start(
     }
     let mut update = c.prepare_cached(
         "UPDATE hermesd_handoffs SET state = 'running', stage = ?2, stages = ?3, home = ?4, owner = ?5, lease_until = ?6,
-                fence = fence + 1 WHERE id = ?1 RETURNING fence",
+                fence = fence + 1 WHERE id = ?1",
     )?;
     let home = handoff.home.as_ref();
     let home = home.and_then(|home| serde_json::to_string(home).ok());
-    let fence = update.query_row(
-        params![
-            id,
-            handoff.stage.map(Stage::as_str),
-            times(&handoff.stages),
-            home,
-            owner,
-            lease_until
-        ],
-        |row| row.get(0),
-    )?;
+    update.execute(params![
+        id,
+        handoff.stage.map(Stage::as_str),
+        times(&handoff.stages),
+        home,
+        owner,
+        lease_until
+    ])?;
+    let fence = c
+        .prepare_cached("SELECT fence FROM hermesd_handoffs WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))?;
     Ok(Claim {
         handoff,
         session_name: session.name(),

@@ -1,6 +1,6 @@
 //! The embedded platform's chats: threads and what was said in them.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Inbound, Store, StoreError, inbound};
 use crate::clock;
@@ -39,9 +39,13 @@ impl Store {
         self.write(move |c| {
             let mut insert = c.prepare_cached(
                 "INSERT INTO hermesd_local_threads (chat_id, title, open_key, created_at) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (open_key) DO UPDATE SET title = excluded.title RETURNING id",
+                 ON CONFLICT (open_key) DO NOTHING",
             )?;
-            Ok(insert.query_row(params![chat_id, title, open_key, clock::now()], |row| row.get(0))?)
+            if insert.execute(params![chat_id, title, open_key, clock::now()])? == 1 {
+                return Ok(c.last_insert_rowid());
+            }
+            let opened = "SELECT id FROM hermesd_local_threads WHERE open_key = ?1";
+            Ok(c.query_row(opened, [&open_key], |row| row.get(0))?)
         })
         .await
     }
@@ -75,12 +79,12 @@ impl Store {
     ) -> Result<LocalMessage, StoreError> {
         let (source, text, send_key) = (source.clone(), text.to_owned(), send_key.to_owned());
         self.write(move |c| {
-            let mut insert = c.prepare_cached(&format!(
-                "INSERT INTO hermesd_local_messages (chat_id, thread_id, author, text, send_key, at) VALUES (?1, ?2, 'agent', ?3, ?4, ?5)
-                 ON CONFLICT (send_key) DO UPDATE SET send_key = excluded.send_key RETURNING {MESSAGE}"
-            ))?;
-            let thread = source.thread_id.clone().unwrap_or_default();
-            Ok(insert.query_row(params![source.chat_id, thread, text, send_key, clock::now()], message)?)
+            let new = insert(c, &source, "agent", &text, Some(&send_key))?;
+            if let Some(message) = new {
+                return Ok(message);
+            }
+            let sent = format!("SELECT {MESSAGE} FROM hermesd_local_messages WHERE send_key = ?1");
+            Ok(c.query_row(&sent, [&send_key], message)?)
         })
         .await
     }
@@ -94,13 +98,12 @@ impl Store {
     ) -> Result<(LocalMessage, Inbound), StoreError> {
         let (key, source, text) = (key.to_owned(), source.clone(), text.to_owned());
         self.write(move |c| {
-            let mut insert = c.prepare_cached(&format!(
-                "INSERT INTO hermesd_local_messages (chat_id, thread_id, author, text, at) VALUES (?1, ?2, 'user', ?3, ?4) RETURNING {MESSAGE}"
-            ))?;
-            let thread = source.thread_id.clone().unwrap_or_default();
-            let said = insert.query_row(params![source.chat_id, thread, text, clock::now()], message)?;
+            let said = insert(c, &source, "user", &text, None)?;
+            let said = said.ok_or(StoreError::Closed)?;
             let accepted = inbound::accept(c, &key, &source, &said.id.to_string(), &text)?;
-            let accepted = accepted.ok_or_else(|| StoreError::Conflict(format!("local message {} was accepted before", said.id)))?;
+            let accepted = accepted.ok_or_else(|| {
+                StoreError::Conflict(format!("local message {} was accepted before", said.id))
+            })?;
             Ok((said, accepted))
         })
         .await
@@ -126,6 +129,32 @@ impl Store {
         })
         .await
     }
+}
+
+/// A new message; `None` when its key is known already.
+fn insert(
+    c: &Connection,
+    source: &Source,
+    author: &str,
+    text: &str,
+    send_key: Option<&str>,
+) -> Result<Option<LocalMessage>, StoreError> {
+    let at = clock::now();
+    let chat_id = source.chat_id.as_deref().unwrap_or_default();
+    let thread_id = source.thread_id.as_deref().unwrap_or_default();
+    let mut insert = c.prepare_cached(
+        "INSERT INTO hermesd_local_messages (chat_id, thread_id, author, text, send_key, at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (send_key) DO NOTHING",
+    )?;
+    let inserted = insert.execute(params![chat_id, thread_id, author, text, send_key, at])?;
+    Ok((inserted == 1).then(|| LocalMessage {
+        id: c.last_insert_rowid(),
+        chat_id: chat_id.to_owned(),
+        thread_id: thread_id.to_owned(),
+        author: author.to_owned(),
+        text: text.to_owned(),
+        at,
+    }))
 }
 
 const MESSAGE: &str = "id, chat_id, thread_id, author, text, at";

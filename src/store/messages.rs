@@ -127,7 +127,7 @@ fn insert(
     let mut statement = c.prepare_cached(&format!(
         "INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
                                platform_message_id, timestamp, active)
-         VALUES {} RETURNING id",
+         VALUES {}",
         vec![row; messages.len()].join(", ")
     ))?;
     let now = clock::now();
@@ -144,11 +144,11 @@ fn insert(
         values.push(Box::new(message.platform_message_id.clone()));
         values.push(Box::new(now));
     }
-    let ids = statement.query_map(params_from_iter(values), |row| row.get(0))?;
-    let mut ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
-    // SQLite returns them in no promised order; the ids grow with the rows.
-    ids.sort_unstable();
-    Ok(ids)
+    statement.execute(params_from_iter(values))?;
+    // Nobody else writes meanwhile, so the rows of one statement have ids in a row. (RETURNING would tell them too, but
+    // fills a table of its own first.)
+    let last = c.last_insert_rowid();
+    Ok((last - messages.len() as i64 + 1..=last).collect())
 }
 
 /// Hermes takes a session that never called a model for an abandoned one.

@@ -61,8 +61,9 @@ impl Store {
         accept_newer_schema: bool,
     ) -> Result<Store, StoreError> {
         let path = home.join("state.db");
-        let connection = open::open(&path, mode, accept_newer_schema)?;
-        let checkpoints = checkpoint::Checkpoints::start(&path, open::beside(&path)?)?;
+        let mut connection = open::open(&path, mode, accept_newer_schema)?;
+        let beside = open::beside(&path)?;
+        let checkpoints = checkpoint::Checkpoints::start(&mut connection, beside)?;
         let sessions_dir = home
             .canonicalize()
             .unwrap_or_else(|_| home.to_owned())

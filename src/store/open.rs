@@ -123,7 +123,8 @@ fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
         connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     tracing::debug!(journal, "database opened");
     connection.execute_batch(
-        "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 0;",
+        "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 0;
+         PRAGMA journal_size_limit = 16777216;",
     )?;
     stable_plans(&connection)?;
     connection.set_prepared_statement_cache_capacity(128);
