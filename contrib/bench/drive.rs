@@ -69,10 +69,11 @@ async fn next_event(client: &Client) -> Outcome<EventKind> {
     }
 }
 
-/// Waits until this session's handoff is told to have ended.
-async fn end_of(client: &Client, wanted: &str) -> Outcome<()> {
+/// Waits until this session's handoff is told to have ended; returns its id.
+async fn end_of(client: &Client, wanted: &str) -> Outcome<i64> {
     loop {
         if let EventKind::HandoffEnded {
+            id,
             session,
             state,
             error,
@@ -80,7 +81,7 @@ async fn end_of(client: &Client, wanted: &str) -> Outcome<()> {
         } = next_event(client).await?
             && session == wanted
         {
-            return check(&session, &state, error.as_deref());
+            return check(&session, &state, error.as_deref()).map(|()| id);
         }
     }
 }
@@ -157,7 +158,7 @@ pub(crate) async fn foreign_rows(
     numbers: &mut Numbers,
 ) -> Outcome<()> {
     let client = daemon.connect().await?;
-    subscribe(&client, "handoff").await?;
+    subscribe(&client, "handoff.ended").await?;
     let connection = home.sqlite()?;
     for wanted in sessions {
         tokio::time::sleep(REST).await;
@@ -167,27 +168,13 @@ pub(crate) async fn foreign_rows(
             .execute([wanted])?;
         connection.execute_batch("COMMIT")?;
         // The other program's own write to the disk is not ours to count.
-        let committed = Instant::now();
-        loop {
-            match next_event(&client).await? {
-                EventKind::HandoffStage { session, stage, .. }
-                    if session == *wanted && stage == "claimed" =>
-                {
-                    numbers.claimed.add(committed.elapsed());
-                }
-                EventKind::HandoffEnded {
-                    session,
-                    state,
-                    error,
-                    ..
-                } if session == *wanted => {
-                    numbers.foreign.add(committed.elapsed());
-                    check(&session, &state, error.as_deref())?;
-                    break;
-                }
-                _ => {}
-            }
-        }
+        let (committed, clock) = (Instant::now(), hermesd::clock::now());
+        let id = end_of(&client, wanted).await?;
+        numbers.foreign.add(committed.elapsed());
+        let ended: HandoffView = client.call(Call::HandoffShow(HandoffId { id })).await?;
+        let claimed = ended.stages.first().ok_or("no stages")?.at;
+        let noticed = Duration::from_secs_f64((claimed - clock).max(0.0));
+        numbers.claimed.add(noticed);
     }
     Ok(())
 }

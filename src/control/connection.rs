@@ -23,6 +23,8 @@ use crate::protocol::{self, Call, EventKind, MAX_FRAME, RpcError, code};
 
 /// Requests of one connection that may be under way at once; past it the connection is not read.
 const IN_FLIGHT: usize = 2048;
+/// About what is written at a time.
+const WRITE_SIZE: usize = 64 << 10;
 /// Answers that may wait to be written.
 const OUTBOX: usize = 64;
 /// A frame that was begun has to be finished within this time.
@@ -266,7 +268,7 @@ impl Reader<'_> {
                 };
                 self.subscribed = true;
                 // The answer is queued first: no event overtakes it.
-                self.answer(id, Ok(json!({}))).await;
+                self.answer(id, verbs::answer(&json!({}))).await;
                 let _ = self.subscribe.send(subscription).await;
             }
             call => self.start(id, call).await,
@@ -303,10 +305,15 @@ impl Reader<'_> {
 }
 
 fn response(id: Value, answer: Answer) -> Vec<u8> {
-    let frame = match answer {
-        Ok(result) => protocol::line(&json!({"jsonrpc": "2.0", "id": id, "result": result})),
-        Err(error) => protocol::line(&json!({"jsonrpc": "2.0", "id": id, "error": error})),
+    let respond = |answer: &Answer| {
+        protocol::line(&protocol::Response {
+            jsonrpc: "2.0",
+            id: &id,
+            result: answer.as_ref().ok(),
+            error: answer.as_ref().err(),
+        })
     };
+    let frame = respond(&answer);
     if frame.len() <= MAX_FRAME {
         return frame;
     }
@@ -317,7 +324,7 @@ fn response(id: Value, answer: Answer) -> Vec<u8> {
             frame.len()
         ),
     );
-    protocol::line(&json!({"jsonrpc": "2.0", "id": id, "error": error}))
+    respond(&Err(error))
 }
 
 /// Writes until there is nobody left to write for, or the client takes too long over a frame.
@@ -329,7 +336,7 @@ async fn write(
 ) {
     let mut subscription: Option<Subscription> = None;
     loop {
-        let frame = tokio::select! {
+        let mut frame = tokio::select! {
             biased;
             frame = frames.recv() => match frame {
                 Some(frame) => frame,
@@ -344,6 +351,12 @@ async fn write(
                 None => continue,
             },
         };
+        // Answers that wait already go with it.
+        while frame.len() < WRITE_SIZE
+            && let Ok(next) = frames.try_recv()
+        {
+            frame.extend(next);
+        }
         let mut stream = stream;
         if !matches!(
             tokio::time::timeout(patience, stream.write_all(&frame)).await,
@@ -379,5 +392,11 @@ fn wanted(topics: &[String], told: &Told) -> Option<Vec<u8>> {
                     .strip_prefix(topic.as_str())
                     .is_some_and(|rest| rest.starts_with('.'))
         });
-    fits.then(|| protocol::line(&json!({"jsonrpc": "2.0", "method": "event", "params": event})))
+    fits.then(|| {
+        protocol::line(&protocol::Notification {
+            jsonrpc: "2.0",
+            method: "event",
+            params: &event,
+        })
+    })
 }

@@ -51,6 +51,8 @@ pub struct Queue {
     first_seen: HashMap<String, FirstSeen>,
     /// Counts the passes of the clock, to forget what is no longer there.
     passes: u64,
+    /// Another program has written something that was not looked at yet.
+    others_wrote: bool,
     renewed: Instant,
     tracker: TaskTracker,
     /// Sessions whose work has ended.
@@ -90,6 +92,7 @@ impl Queue {
             more: false,
             first_seen: HashMap::new(),
             passes: 0,
+            others_wrote: false,
             renewed: Instant::now(),
             tracker: TaskTracker::new(),
             done,
@@ -144,6 +147,7 @@ impl Queue {
     async fn pass(&mut self, pass: Pass) -> Result<(), StoreError> {
         match pass {
             Pass::Finished if self.more && self.backlog.is_empty() => self.scan_pending().await,
+            Pass::Finished if self.others_wrote => self.yield_to_others().await,
             Pass::Finished => Ok(()),
             Pass::Woken => {
                 let asked = self.handle.take_asked();
@@ -155,8 +159,11 @@ impl Queue {
             }
             // The request first, which somebody waits for.
             Pass::Foreign => {
+                self.others_wrote = true;
                 let pending = self.scan_pending().await;
-                self.start_work();
+                if !self.backlog.is_empty() {
+                    return pending;
+                }
                 self.yield_to_others().await.and(pending)
             }
             Pass::Clock => {
@@ -167,8 +174,11 @@ impl Queue {
                 let mut outcome = self.renew_leases().await;
                 outcome = outcome.and(self.scan_orphans().await);
                 if self.config.poll_interval.is_some() {
+                    self.others_wrote = true;
                     outcome = outcome.and(self.scan_pending().await);
                     self.start_work();
+                }
+                if self.others_wrote {
                     outcome = outcome.and(self.yield_to_others().await);
                 }
                 outcome = outcome.and(self.check_waiting().await);
@@ -193,6 +203,7 @@ impl Queue {
 
     /// What other programs did to rows of ours: a withdrawn handoff stops, a session that a chat owns stays open.
     async fn yield_to_others(&mut self) -> Result<(), StoreError> {
+        self.others_wrote = false;
         for handoff in self.context.store.close_overtaken().await? {
             self.handle.cancel(handoff.id);
             tracing::warn!(

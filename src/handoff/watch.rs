@@ -23,8 +23,8 @@ fn pause_before(look: u32) -> Option<Duration> {
     Some(OFTEN.saturating_mul(1 << doublings.min(20))).filter(|pause| *pause <= SELDOM)
 }
 
-/// Our own writes raise events too. While there are any, an event a millisecond is enough.
-const BREATH: Duration = Duration::from_millis(1);
+/// Our own writes raise events too. While there are any, an event now and then is enough.
+const BREATH: Duration = Duration::from_millis(5);
 /// The runtime's own timers are no finer than this.
 const TIMER: Duration = Duration::from_millis(1);
 

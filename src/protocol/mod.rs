@@ -295,9 +295,28 @@ pub fn parse_request(line: &[u8]) -> (Option<Value>, Result<Call, RpcError>) {
     (id, call)
 }
 
+/// The answer to a request: one of `result` and `error`.
+#[derive(Debug, Serialize)]
+pub struct Response<'a, T> {
+    pub jsonrpc: &'static str,
+    pub id: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<&'a T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'a RpcError>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct Notification<'a, T> {
+    pub jsonrpc: &'static str,
+    pub method: &'static str,
+    pub params: &'a T,
+}
+
 /// A response or notification as one line.
-pub fn line(value: &Value) -> Vec<u8> {
-    let mut bytes = value.to_string().into_bytes();
+pub fn line(message: &impl Serialize) -> Vec<u8> {
+    // Nothing that we send can fail to serialise: its keys are strings.
+    let mut bytes = serde_json::to_vec(message).unwrap_or_default();
     bytes.push(b'\n');
     bytes
 }

@@ -69,9 +69,9 @@ pub struct Delivery {
 }
 
 impl Store {
-    /// What a handoff has to send, in order.
+    /// What a handoff has still to send, in order. While it runs that is all of it: what was sent ends with the handoff.
     pub async fn deliveries_of(&self, handoff_id: i64) -> Result<Vec<Delivery>, StoreError> {
-        self.read(move |c| select(c, "handoff_id = ?1", [handoff_id]))
+        self.read(move |c| select(c, &format!("handoff_id = ?1 AND {OPEN}"), [handoff_id]))
             .await
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Functions on an open transaction; the operations that the house knows are in `handoffs` and `leases`.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
-use serde_json::{Map, Value};
 
 use super::messages::{self, Said};
 use super::routing::{self, Displaced};
@@ -160,17 +161,15 @@ pub(super) fn start(
 
 /// When each stage was reached, as the journal keeps it.
 fn times(stages: &[(Stage, f64)]) -> String {
-    let times = stages
-        .iter()
-        .map(|(stage, at)| (stage.as_str().to_owned(), Value::from(*at)));
-    Value::Object(times.collect()).to_string()
+    let times: BTreeMap<&str, f64> = stages.iter().map(|(s, at)| (s.as_str(), *at)).collect();
+    serde_json::to_string(&times).unwrap_or_default()
 }
 
 fn parse_times(text: &str) -> Vec<(Stage, f64)> {
-    let times: Map<String, Value> = serde_json::from_str(text).unwrap_or_default();
+    let times: BTreeMap<&str, f64> = serde_json::from_str(text).unwrap_or_default();
     let mut stages: Vec<(Stage, f64)> = times
-        .iter()
-        .filter_map(|(name, at)| Stage::parse(name).zip(at.as_f64()))
+        .into_iter()
+        .filter_map(|(name, at)| Some((Stage::parse(name)?, at)))
         .collect();
     stages.sort_by_key(|(stage, _)| *stage);
     stages

@@ -115,6 +115,11 @@ impl Store {
         self.inner.readers.look(work)
     }
 
+    /// A write will follow in a moment: gets the writer out of bed meanwhile.
+    pub fn expect_write(&self) {
+        self.inner.writer.wake();
+    }
+
     /// How long ago this program last wrote anything.
     pub fn quiet_for(&self) -> std::time::Duration {
         self.inner.writer.quiet_for()

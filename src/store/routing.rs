@@ -253,7 +253,7 @@ pub(super) fn bind(
     let origin = source.to_origin();
     c.prepare_cached(
         "UPDATE sessions SET source = ?2, user_id = ?3, session_key = ?4, chat_id = ?5, chat_type = ?6, thread_id = ?7,
-                display_name = COALESCE(?8, display_name), origin_json = ?9, ended_at = NULL, end_reason = NULL
+                display_name = COALESCE(?8, display_name), origin_json = ?9
          WHERE id = ?1",
     )?
     .execute(params![
@@ -267,6 +267,12 @@ pub(super) fn bind(
         source.chat_name,
         origin.to_string(),
     ])?;
+    if ended != (None, None) {
+        c.execute(
+            "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1",
+            [session_id],
+        )?;
+    }
     let entry_json = new_entry(before.as_deref(), key, session_id, source, origin, now).to_string();
     c.prepare_cached(
         "INSERT INTO gateway_routing (scope, session_key, entry_json, updated_at) VALUES (?1, ?2, ?3, ?4)

@@ -197,9 +197,7 @@ CREATE TABLE IF NOT EXISTS hermesd_deliveries (
     updated_at REAL NOT NULL
 );
 CREATE INDEX IF NOT EXISTS hermesd_deliveries_open
-    ON hermesd_deliveries(id) WHERE state IN ('pending', 'sending');
-CREATE INDEX IF NOT EXISTS hermesd_deliveries_handoff
-    ON hermesd_deliveries(handoff_id) WHERE handoff_id IS NOT NULL;
+    ON hermesd_deliveries(handoff_id, id) WHERE state IN ('pending', 'sending');
 CREATE TABLE IF NOT EXISTS hermesd_inbound (
     id INTEGER PRIMARY KEY,
     platform TEXT NOT NULL,
@@ -240,6 +238,8 @@ UPDATE hermesd_handoffs SET stages =
     (SELECT json_group_object(stage, at) FROM hermesd_stages WHERE handoff_id = hermesd_handoffs.id);
 DROP TABLE hermesd_stages;
 DROP INDEX hermesd_handoffs_running;
+DROP INDEX hermesd_deliveries_handoff;
+DROP INDEX hermesd_deliveries_open;
 ";
 
 /// Makes what is missing, in one transaction. An up-to-date file is only read.

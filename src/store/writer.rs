@@ -25,6 +25,7 @@ const ATTENTION: Duration = Duration::from_micros(150);
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
     closing: Arc<AtomicBool>,
+    asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
     started: Instant,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -75,18 +76,31 @@ where
     }
 }
 
+/// Only there to be received.
+struct Nothing;
+
+impl Job for Nothing {
+    fn run(&mut self, _connection: &Connection) -> bool {
+        true
+    }
+
+    fn finish(self: Box<Self>, _commit: Result<(), StoreError>) {}
+
+    fn transactional(&self) -> bool {
+        false
+    }
+}
+
 impl Writer {
     pub(super) fn start(connection: Connection, checkpoints: Checkpoints) -> Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        let (closing, last_write, started) = (
-            Arc::new(AtomicBool::new(false)),
-            Arc::new(AtomicU64::new(0)),
-            Instant::now(),
-        );
+        let (closing, asleep) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+        let (last_write, started) = (Arc::<AtomicU64>::default(), Instant::now());
         let desk = Desk {
             connection,
             checkpoints,
             closing: closing.clone(),
+            asleep: asleep.clone(),
             last_write: last_write.clone(),
             started,
         };
@@ -96,6 +110,7 @@ impl Writer {
         Writer {
             jobs: Some(jobs),
             closing,
+            asleep,
             last_write,
             started,
             thread: Mutex::new(thread.ok()),
@@ -106,6 +121,16 @@ impl Writer {
     pub(super) fn quiet_for(&self) -> Duration {
         let last = Duration::from_micros(self.last_write.load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(last)
+    }
+
+    /// A write will come in a moment: it should not find the writer asleep.
+    pub(super) fn wake(&self) {
+        if self.asleep.load(Ordering::Relaxed)
+            && let Some(jobs) = &self.jobs
+        {
+            // A queue that is full keeps it awake anyway.
+            let _ = jobs.try_send(Box::new(Nothing));
+        }
     }
 
     pub(super) async fn run<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -146,7 +171,11 @@ impl Writer {
                 match answer.try_recv() {
                     Ok(result) => return result,
                     // Others go on meanwhile, and may join the next commit.
-                    Err(oneshot::error::TryRecvError::Empty) => tokio::task::yield_now().await,
+                    Err(oneshot::error::TryRecvError::Empty) => {
+                        tokio::task::yield_now().await;
+                        // The writer may want this very core.
+                        std::thread::yield_now();
+                    }
                     Err(oneshot::error::TryRecvError::Closed) => return Err(StoreError::Closed),
                 }
             }
@@ -173,6 +202,7 @@ struct Desk {
     connection: Connection,
     checkpoints: Checkpoints,
     closing: Arc<AtomicBool>,
+    asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
     started: Instant,
 }
@@ -180,7 +210,7 @@ struct Desk {
 impl Desk {
     fn serve(self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP);
-        while let Some(first) = next_job(&mut queue) {
+        while let Some(first) = self.next_job(&mut queue) {
             group.push(first);
             while group.len() < GROUP {
                 match queue.try_recv() {
@@ -206,6 +236,23 @@ impl Desk {
         let _ = self
             .connection
             .execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
+    }
+
+    /// The next job, for which the thread stays awake a moment; `None` when there will be none.
+    fn next_job(&self, queue: &mut mpsc::Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
+        let idle = Instant::now();
+        while idle.elapsed() < ATTENTION {
+            match queue.try_recv() {
+                Ok(job) => return Some(job),
+                // Whoever has the next one may want this very core.
+                Err(mpsc::error::TryRecvError::Empty) => std::thread::yield_now(),
+                Err(mpsc::error::TryRecvError::Disconnected) => return None,
+            }
+        }
+        self.asleep.store(true, Ordering::Relaxed);
+        let job = queue.blocking_recv();
+        self.asleep.store(false, Ordering::Relaxed);
+        job
     }
 
     fn note_write(&self) {
@@ -272,19 +319,6 @@ impl Desk {
             std::thread::sleep(Duration::from_micros(fastrand::u64(500..15_000)));
         }
     }
-}
-
-/// The next job, for which the thread stays awake a moment; `None` when there will be none.
-fn next_job(queue: &mut mpsc::Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
-    let idle = Instant::now();
-    while idle.elapsed() < ATTENTION {
-        match queue.try_recv() {
-            Ok(job) => return Some(job),
-            Err(mpsc::error::TryRecvError::Empty) => std::hint::spin_loop(),
-            Err(mpsc::error::TryRecvError::Disconnected) => return None,
-        }
-    }
-    queue.blocking_recv()
 }
 
 enum Done {

@@ -8,7 +8,7 @@ mod status;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::broadcast;
 
 use super::Desk;
@@ -19,7 +19,7 @@ use crate::store::StoreError;
 
 pub(super) use status::hello;
 
-pub(super) type Answer = Result<Value, RpcError>;
+pub(super) type Answer = Result<Box<RawValue>, RpcError>;
 
 pub(super) struct Subscription {
     pub(super) topics: Vec<String>,
@@ -55,8 +55,8 @@ pub(super) async fn perform(desk: &Desk, call: Call) -> Answer {
 pub(super) const LONGEST_LIST: usize = 500;
 pub(super) const USUAL_LIST: usize = 20;
 
-fn answer(view: &impl Serialize) -> Answer {
-    serde_json::to_value(view).map_err(|e| RpcError::new(code::INTERNAL, e.to_string()))
+pub(super) fn answer(view: &impl Serialize) -> Answer {
+    to_raw_value(view).map_err(|e| RpcError::new(code::INTERNAL, e.to_string()))
 }
 
 fn not_found(what: &str, hint: &str) -> RpcError {
