@@ -16,6 +16,8 @@ const OFTEN: Duration = Duration::from_micros(200);
 const OFTEN_LOOKS: u32 = 40;
 /// and then twice as late each time, up to this.
 const SELDOM: Duration = Duration::from_secs(4);
+/// Where to begin when nobody is known to wait: at a look that comes some milliseconds later.
+const UNHURRIED: u32 = OFTEN_LOOKS + 5;
 
 /// How long to wait before the look of this number; `None` when it has been enough.
 fn pause_before(look: u32) -> Option<Duration> {
@@ -24,7 +26,7 @@ fn pause_before(look: u32) -> Option<Duration> {
 }
 
 /// Our own writes raise events too. While there are any, an event now and then is enough.
-const BREATH: Duration = Duration::from_millis(5);
+const BREATH: Duration = Duration::from_millis(2);
 /// The runtime's own timers are no finer than this.
 const TIMER: Duration = Duration::from_millis(1);
 
@@ -53,7 +55,7 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
         events.watches().add(home, once)?;
         // Also for what was written while nobody watched.
         if look(store, &mut seen, changed).await {
-            looks = OFTEN_LOOKS;
+            looks = UNHURRIED;
         }
         loop {
             let wait = pause_before(looks);
@@ -63,7 +65,7 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
                         let lost = event.mask.contains(EventMask::Q_OVERFLOW);
                         if lost || event.name.as_ref().is_some_and(|name| is_database(name)) {
                             // Most likely our own while we write; then nobody waits for the first look.
-                            looks = if store.quiet_for() < BREATH { OFTEN_LOOKS } else { 0 };
+                            looks = if store.quiet_for() < BREATH { UNHURRIED } else { 0 };
                         }
                         // The watch has ended with its one event.
                         if event.mask.contains(EventMask::IGNORED) {
@@ -77,7 +79,7 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
                     looks += 1;
                     if look(store, &mut seen, changed).await {
                         // That was it; what may follow is found soon enough.
-                        looks = OFTEN_LOOKS;
+                        looks = UNHURRIED;
                     }
                 }
             }

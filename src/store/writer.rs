@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Waking a sleeping thread can cost more than a small transaction takes. A handoff is a chain of those, so for this long
 /// the writer looks for the next one, and whoever has the writer to itself for its answer, before they go to sleep.
-const ATTENTION: Duration = Duration::from_micros(150);
+const ATTENTION: Duration = Duration::from_micros(500);
 
 pub(super) struct Writer {
     jobs: Option<mpsc::Sender<Box<dyn Job>>>,
