@@ -1,14 +1,14 @@
 //! What happens in the daemon, told to whoever listens. Listeners that fall behind learn how much they missed; nothing
 //! depends on an event alone, since the store has it all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::{broadcast, oneshot};
 
 use crate::clock;
-use crate::handoff::{Stage, State};
+use crate::handoff::{Handoff, Stage, State};
 
 /// Events that a listener may be behind before it loses some.
 const BACKLOG: usize = 1024;
@@ -75,6 +75,8 @@ pub struct Bus {
     seq: Arc<AtomicU64>,
     /// Who waits for the end of which handoff: they need not hear all the rest.
     endings: Arc<Mutex<HashMap<i64, Vec<oneshot::Sender<()>>>>>,
+    /// The newest handoffs whose request was told.
+    requested: Arc<Mutex<BTreeSet<i64>>>,
 }
 
 impl Default for Bus {
@@ -83,6 +85,7 @@ impl Default for Bus {
             sender: broadcast::channel(BACKLOG).0,
             seq: Arc::default(),
             endings: Arc::default(),
+            requested: Arc::default(),
         }
     }
 }
@@ -103,6 +106,27 @@ impl Bus {
         }));
     }
 
+    /// Tells once that a handoff was asked for. Whoever wrote the request tells it, and so does whoever finds it first, so
+    /// that no listener hears of a handoff's fate before it hears of the handoff.
+    pub fn tell_requested(&self, handoff: &Handoff) {
+        let mut requested = self
+            .requested
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        if !requested.insert(handoff.id) {
+            return;
+        }
+        if requested.len() > BACKLOG {
+            requested.pop_first();
+        }
+        // Under the lock: the other one must not go on before this is told.
+        self.tell(Event::HandoffRequested {
+            id: handoff.id,
+            session_id: handoff.session_id.clone(),
+            platform: handoff.platform.clone(),
+        });
+    }
+
     /// Resolves when the end of this handoff is told. Ask before looking into the store, so that no end falls in between.
     pub fn ending(&self, id: i64) -> oneshot::Receiver<()> {
         let (ended, ending) = oneshot::channel();
@@ -121,5 +145,49 @@ impl Bus {
 
     pub fn listen(&self) -> broadcast::Receiver<Arc<Told>> {
         self.sender.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handoff::Via;
+
+    fn handoff(id: i64) -> Handoff {
+        Handoff {
+            id,
+            session_id: "s".into(),
+            platform: "local".into(),
+            note: None,
+            via: Via::Socket,
+            state: State::Pending,
+            stage: None,
+            error: None,
+            requested_at: 0.0,
+            ended_at: None,
+            cancel_requested: false,
+            home: None,
+            thread: None,
+            session_key: None,
+            reply: None,
+            sent_ids: Vec::new(),
+            stages: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_request_is_told_once_whoever_tells_it() {
+        let bus = Bus::default();
+        let mut listener = bus.listen();
+        for id in [1, 2, 1, 2, 3] {
+            bus.tell_requested(&handoff(id));
+        }
+        let mut told = Vec::new();
+        while let Ok(event) = listener.try_recv() {
+            if let Event::HandoffRequested { id, .. } = event.event {
+                told.push(id);
+            }
+        }
+        assert_eq!(told, [1, 2, 3]);
     }
 }

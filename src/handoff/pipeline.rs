@@ -129,7 +129,10 @@ async fn walk(
     let mut wait = FIRST_WAIT;
     // Whoever resumes a handoff tells where it stands; what came before was told when it happened.
     let told = match claim.fence {
-        1 => None,
+        1 => {
+            context.bus.tell_requested(&claim.handoff);
+            None
+        }
         _ => claim.handoff.stage.and_then(Stage::previous),
     };
     reached(context, claim, told).await;

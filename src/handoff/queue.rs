@@ -211,6 +211,7 @@ impl Queue {
                 session = handoff.session_id,
                 "handoff withdrawn by another program"
             );
+            self.context.bus.tell_requested(&handoff);
             self.tell_failed(
                 handoff.id,
                 handoff.session_id.clone(),
@@ -328,6 +329,9 @@ impl Queue {
                 .list_handoffs(Some(session_id), false, 1)
                 .await?
                 .pop();
+            if let Some(handoff) = &journal {
+                self.context.bus.tell_requested(handoff);
+            }
             let id = journal.map_or(0, |h| h.id);
             self.tell_failed(
                 id,

@@ -128,7 +128,7 @@ pub struct EventView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum EventKind {
-    /// Told by whoever wrote the request; on a busy machine the first stages may come before it.
+    /// The first of a handoff, also when another program asked for it.
     #[serde(rename = "handoff.requested")]
     HandoffRequested {
         id: i64,

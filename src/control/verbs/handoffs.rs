@@ -26,11 +26,7 @@ async fn ask(desk: &Desk, wish: &Wish) -> Result<Handoff, RpcError> {
     let is_busy = |session: &str| desk.turns.leases.is_busy(session);
     let handoff =
         request::request(&desk.store, &desk.platforms, is_busy, wish, Via::Socket).await?;
-    desk.bus.tell(Event::HandoffRequested {
-        id: handoff.id,
-        session_id: handoff.session_id.clone(),
-        platform: handoff.platform.clone(),
-    });
+    desk.bus.tell_requested(&handoff);
     desk.queue.requested(&handoff);
     Ok(handoff)
 }
@@ -83,6 +79,7 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
                 .withdraw_handoff(&handoff.session_id, "cancelled")
                 .await?;
             if withdrawn {
+                desk.bus.tell_requested(&handoff);
                 let Handoff {
                     session_id,
                     platform,
