@@ -191,6 +191,11 @@ impl Inner {
     ) -> Result<Option<(String, Lease)>, StoreError> {
         let mut wanted = patiently(&self.stop, || self.session_of(inbound)).await?;
         loop {
+            tracing::debug!(
+                message = inbound.id,
+                session = wanted,
+                "a message waits for its turn"
+            );
             let lease = tokio::select! {
                 lease = self.turns.leases.take(&wanted) => lease,
                 () = self.stop.cancelled() => return Ok(None),

@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Home;
+use super::log::Log;
 
 /// Stands in for telegram. Everything works until told otherwise.
 pub struct Scripted {
@@ -111,6 +112,8 @@ impl Platform for Scripted {
 #[derive(Debug, Clone)]
 pub enum Mood {
     Hang,
+    /// Answers when there is a permit.
+    Wait(Arc<Semaphore>),
     Say(&'static str),
     Fail(&'static str),
 }
@@ -140,6 +143,10 @@ impl Agent for ScriptedAgent {
             Some(Mood::Hang) => std::future::pending().await,
             Some(Mood::Fail(reason)) => Err(AgentError::Failed(reason.into())),
             Some(Mood::Say(text)) => Ok(text.into()),
+            Some(Mood::Wait(permits)) => {
+                permits.acquire().await.expect("open").forget();
+                Ok("at last".into())
+            }
             None => Ok(format!(
                 "I have {} messages.",
                 prompt.transcript.messages.len()
@@ -153,6 +160,7 @@ pub struct InProcess {
     pub client: Client,
     pub platform: Arc<Scripted>,
     pub agent: Arc<ScriptedAgent>,
+    pub log: Log,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<Result<(), hermesd::store::StoreError>>,
 }
@@ -168,6 +176,7 @@ impl InProcess {
         platform: Scripted,
     ) -> InProcess {
         let (platform, agent) = (Arc::new(platform), Arc::new(ScriptedAgent::default()));
+        let log = Log::start();
         let mut environment: BTreeMap<String, String> = [
             ("HOME", "/nonexistent"),
             ("TELEGRAM_BOT_TOKEN", "1:x"),
@@ -202,6 +211,7 @@ impl InProcess {
             client,
             platform,
             agent,
+            log,
             stop,
             serving,
         }
