@@ -27,6 +27,8 @@ pub struct Scripted {
     /// `connect` waits for a permit here.
     pub connected: Semaphore,
     pub threads: Mutex<VecDeque<PlatformError>>,
+    /// So many wishes for a thread make it panic.
+    pub panics: AtomicUsize,
     pub sends: Mutex<VecDeque<PlatformError>>,
     /// So many sends get no answer.
     pub unanswered: AtomicUsize,
@@ -40,6 +42,7 @@ impl Default for Scripted {
         Scripted {
             connected: Semaphore::new(1),
             threads: Mutex::default(),
+            panics: AtomicUsize::new(0),
             sends: Mutex::default(),
             unanswered: AtomicUsize::new(0),
             sent: Mutex::default(),
@@ -72,6 +75,10 @@ impl Platform for Scripted {
         title: &str,
         open_key: &str,
     ) -> Result<Opened, PlatformError> {
+        if self.panics.load(Ordering::Relaxed) > 0 {
+            self.panics.fetch_sub(1, Ordering::Relaxed);
+            panic!("as the test wants it");
+        }
         match self.threads.lock().unwrap().pop_front() {
             Some(error) => Err(error),
             None => Ok(Opened::Thread {
