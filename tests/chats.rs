@@ -11,9 +11,9 @@ use tokio::sync::Semaphore;
 use crate::support::scripted::{InProcess, Mood};
 use crate::support::{Home, SESSION, add_session, eventually, seed_session};
 
-const KEY: &str = "agent:main:local:dm:home";
+pub const KEY: &str = "agent:main:local:dm:home";
 /// What is logged when the store did not take something.
-const WAITS: &str = "a chat waits for the database";
+pub const WAITS: &str = "a chat waits for the database";
 
 async fn say(daemon: &InProcess, text: &str) {
     let wish = LocalSay {
@@ -27,7 +27,7 @@ async fn say(daemon: &InProcess, text: &str) {
         .expect("a message that is kept");
 }
 
-async fn replies(home: &Home, count: usize) -> Vec<LocalMessage> {
+pub async fn replies(home: &Home, count: usize) -> Vec<LocalMessage> {
     let store = home.store();
     eventually("replies in the chat", || async {
         let messages = store.local_messages("home", "", 0, 100).await.unwrap();
@@ -67,7 +67,7 @@ fn fill(home: &Home, table: &str, full: bool) {
         .unwrap();
 }
 
-fn spoken(home: &Home, session: &str) -> Vec<String> {
+pub fn spoken(home: &Home, session: &str) -> Vec<String> {
     let connection = home.sqlite();
     let mut statement = connection
         .prepare("SELECT role || ': ' || content FROM messages WHERE session_id = ?1 ORDER BY id")

@@ -71,15 +71,28 @@ impl Store {
             .await
     }
 
-    /// Accepted and not yet answered, the oldest first.
-    pub async fn open_inbound(&self) -> Result<Vec<Inbound>, StoreError> {
+    /// Chat and id of all that is accepted and not yet answered.
+    pub async fn open_inbound(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.read(|c| {
-            let sql = format!("SELECT {COLUMNS} FROM hermesd_inbound WHERE state IN ('received', 'running') ORDER BY id");
-            let mut statement = c.prepare_cached(&sql)?;
-            let rows = statement.query_map([], inbound)?.collect::<Result<_, _>>()?;
+            let mut statement = c.prepare_cached(&format!(
+                "SELECT session_key, id FROM hermesd_inbound WHERE {OPEN}"
+            ))?;
+            let rows = statement
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<Result<_, _>>()?;
             Ok(rows)
         })
         .await
+    }
+
+    /// A message that is still to be answered. `None`: it no longer is.
+    pub fn inbound(&self, id: i64) -> Result<Option<Inbound>, StoreError> {
+        self.look(|c| {
+            let mut statement = c.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM hermesd_inbound WHERE id = ?1 AND {OPEN}"
+            ))?;
+            Ok(statement.query_row([id], inbound).optional()?)
+        })
     }
 
     /// The session in whose transcript its words stand. `None`: in none yet, or no longer.
@@ -98,7 +111,7 @@ impl Store {
         let session_id = session_id.to_owned();
         self.write(move |c| {
             let open: Option<(String, String)> = c
-                .prepare_cached("SELECT text, message_id FROM hermesd_inbound WHERE id = ?1 AND state IN ('received', 'running')")?
+                .prepare_cached(&format!("SELECT text, message_id FROM hermesd_inbound WHERE id = ?1 AND {OPEN}"))?
                 .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?;
             let Some((text, platform_id)) = open else { return Ok(None) };
@@ -160,6 +173,9 @@ impl Store {
         .await
     }
 }
+
+/// Still to be answered.
+const OPEN: &str = "state IN ('received', 'running')";
 
 const COLUMNS: &str = "id, session_key, source, message_id, text, state, message_row, platform";
 

@@ -1,7 +1,7 @@
 //! What the tests share: temporary homes, real daemon processes, and waiting on conditions.
 
 mod daemon;
-mod log;
+pub mod log;
 mod running;
 pub mod scripted;
 mod seed;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use hermesd::agent::{Agent, AgentError, Prompt, Sink};
 use hermesd::client::Client;
-use hermesd::config::{self, Overrides};
+use hermesd::config::{self, Config, Overrides};
 use hermesd::control::{Doorman, listener};
 use hermesd::daemon::Daemon;
 use hermesd::events::Bus;
@@ -162,6 +162,28 @@ impl Agent for ScriptedAgent {
     }
 }
 
+/// The configuration of such a daemon: telegram has a token and a home.
+pub fn configured(home: &Home, settings: &[(&str, &str)]) -> Config {
+    let mut environment: BTreeMap<String, String> = [
+        ("HOME", "/nonexistent"),
+        ("TELEGRAM_BOT_TOKEN", "1:x"),
+        ("TELEGRAM_HOME_CHANNEL", "77"),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .collect();
+    environment.extend(
+        settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
+    let overrides = Overrides {
+        home: Some(home.path().to_owned()),
+        ..Overrides::default()
+    };
+    config::load_with(&overrides, &environment).expect("a configuration")
+}
+
 /// A daemon in this process, with telegram and the agent scripted.
 pub struct InProcess {
     pub client: Client,
@@ -184,24 +206,7 @@ impl InProcess {
     ) -> InProcess {
         let (platform, agent) = (Arc::new(platform), Arc::new(ScriptedAgent::default()));
         let log = Log::start();
-        let mut environment: BTreeMap<String, String> = [
-            ("HOME", "/nonexistent"),
-            ("TELEGRAM_BOT_TOKEN", "1:x"),
-            ("TELEGRAM_HOME_CHANNEL", "77"),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-        environment.extend(
-            settings
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-        );
-        let overrides = Overrides {
-            home: Some(home.path().to_owned()),
-            ..Overrides::default()
-        };
-        let config = config::load_with(&overrides, &environment).expect("a configuration");
+        let config = configured(home, settings);
         let (store, bus) = (home.store(), Bus::default());
         let adapters: Vec<Arc<dyn Platform>> = vec![
             Arc::new(Local::new(store.clone(), bus.clone())),
