@@ -189,6 +189,26 @@ async fn a_reply_that_the_embedded_chat_cannot_take_yet_arrives_later() {
 }
 
 #[tokio::test]
+async fn a_person_is_told_when_the_agent_gives_up_or_panics() {
+    for mood in [Mood::GiveUp, Mood::Panic] {
+        let home = Home::new();
+        seed_session(&home).await;
+        rebind(&home, KEY, SESSION);
+        let daemon = InProcess::start(&home, &[]).await;
+        daemon
+            .agent
+            .moods
+            .lock()
+            .unwrap()
+            .insert(SESSION.into(), mood);
+        say(&daemon, "one").await;
+        let told = replies(&home, 1).await;
+        assert!(told[0].text.contains("could not answer"), "{told:?}");
+        daemon.stop().await;
+    }
+}
+
+#[tokio::test]
 async fn a_chat_that_moved_while_its_message_waited_speaks_in_its_new_session() {
     let home = Home::new();
     seed_session(&home).await;

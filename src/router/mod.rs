@@ -315,7 +315,7 @@ impl Inner {
                 let keep = || store.answer_inbound(inbound.id, session_id, &reply, sends.clone());
                 patiently(stop, keep).await?
             }
-            Err(TurnError::Cancelled) => return Ok(None),
+            Err(TurnError::Cancelled) if stop.is_cancelled() => return Ok(None),
             Err(error) => {
                 tracing::warn!(%error, session = session_id, "a turn failed");
                 let text = format!("I could not answer: {error}. Say it again to try once more.");

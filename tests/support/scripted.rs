@@ -123,6 +123,9 @@ pub enum Mood {
     Wait(Arc<Semaphore>),
     Say(&'static str),
     Fail(&'static str),
+    /// Stops by itself, though nobody asked for it.
+    GiveUp,
+    Panic,
 }
 
 #[derive(Default)]
@@ -149,6 +152,8 @@ impl Agent for ScriptedAgent {
         match mood {
             Some(Mood::Hang) => std::future::pending().await,
             Some(Mood::Fail(reason)) => Err(AgentError::Failed(reason.into())),
+            Some(Mood::GiveUp) => Err(AgentError::Cancelled),
+            Some(Mood::Panic) => panic!("as the test wants it"),
             Some(Mood::Say(text)) => Ok(text.into()),
             Some(Mood::Wait(permits)) => {
                 permits.acquire().await.expect("open").forget();
