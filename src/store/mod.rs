@@ -28,7 +28,7 @@ use rusqlite::Connection;
 pub use deliveries::{Delivery, DeliveryState, NewDelivery};
 pub use error::StoreError;
 pub use handoffs::{Answer, Claim, RowState, cut_error};
-pub use inbound::{Inbound, InboundState};
+pub use inbound::Inbound;
 pub use leases::Orphan;
 pub use local::{LocalMessage, LocalThread};
 pub use messages::NewMessage;
