@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use hermesd::client::{Client, ClientError};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
+use hermesd::store::StoreError;
 
 use crate::support::{Home, SESSION, TITLE, eventually, seed_session, until};
 
@@ -178,14 +179,30 @@ async fn a_store_that_is_closed_no_longer_waits_for_the_lock_of_another_program(
     other.execute_batch("COMMIT").unwrap();
 }
 
+/// As a backup is put back: beside the database first, then renamed over it.
+fn put_back_a_backup(home: &Home) {
+    let backup = home.path().join("backup.db");
+    std::fs::copy(home.path().join("state.db"), &backup).unwrap();
+    std::fs::rename(&backup, home.path().join("state.db")).unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_is_replaced_is_not_opened_beside_the_one_that_was() {
+    let home = Home::new();
+    // Nothing has been read with it yet, so the first read has to connect.
+    let store = home.store();
+    put_back_a_backup(&home);
+    let read = store.live_terminal_sessions().await;
+    assert!(matches!(read, Err(StoreError::Replaced(_))), "{read:?}");
+}
+
 #[test]
 fn a_database_that_is_replaced_ends_the_daemon_with_a_reason() {
     let home = Home::new();
     let mut daemon = home.start_with(&[("HERMESD_HANDOFF_POLL_INTERVAL", "100ms")]);
-    // As a backup is put back: beside it first, then renamed.
-    let backup = home.path().join("backup.db");
-    std::fs::copy(home.path().join("state.db"), &backup).unwrap();
-    std::fs::rename(&backup, home.path().join("state.db")).unwrap();
+    // Whatever it opens, it has opened.
+    assert_eq!(home.hermesctl(&["status"]).code, 0);
+    put_back_a_backup(&home);
     assert_eq!(daemon.wait().code(), Some(1));
     let last = daemon.log();
     let last = last.lines().last().unwrap();
