@@ -1,16 +1,19 @@
 //! A person's messages meet a fault: the session is gone, the database takes nothing for a while, the chat moves to
 //! another session meanwhile. Every message is answered, in order, in the session where it belongs.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use hermesd::platform::local;
 use hermesd::protocol::{Call, LocalSay};
 use hermesd::store::LocalMessage;
+use tokio::sync::Semaphore;
 
 use crate::support::scripted::{InProcess, Mood};
 use crate::support::{Home, SESSION, add_session, eventually, seed_session};
 
-const KEY: &str = "agent:main:local:dm:home";
+pub const KEY: &str = "agent:main:local:dm:home";
+/// What is logged when the store did not take something.
+pub const WAITS: &str = "a chat waits for the database";
 
 async fn say(daemon: &InProcess, text: &str) {
     let wish = LocalSay {
@@ -24,7 +27,7 @@ async fn say(daemon: &InProcess, text: &str) {
         .expect("a message that is kept");
 }
 
-async fn replies(home: &Home, count: usize) -> Vec<LocalMessage> {
+pub async fn replies(home: &Home, count: usize) -> Vec<LocalMessage> {
     let store = home.store();
     eventually("replies in the chat", || async {
         let messages = store.local_messages("home", "", 0, 100).await.unwrap();
@@ -64,7 +67,7 @@ fn fill(home: &Home, table: &str, full: bool) {
         .unwrap();
 }
 
-fn spoken(home: &Home, session: &str) -> Vec<String> {
+pub fn spoken(home: &Home, session: &str) -> Vec<String> {
     let connection = home.sqlite();
     let mut statement = connection
         .prepare("SELECT role || ': ' || content FROM messages WHERE session_id = ?1 ORDER BY id")
@@ -125,7 +128,8 @@ async fn messages_wait_for_the_database_and_are_answered_in_order() {
     fill(&home, "messages", true);
     say(&daemon, "one").await;
     say(&daemon, "two").await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Tried, and tried again.
+    daemon.log.says(WAITS, 2).await;
     assert!(daemon.agent.asked.lock().unwrap().is_empty());
     fill(&home, "messages", false);
     replies(&home, 2).await;
@@ -152,7 +156,7 @@ async fn an_answer_waits_for_the_database_without_asking_the_agent_twice() {
         (!daemon.agent.asked.lock().unwrap().is_empty()).then_some(())
     })
     .await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    daemon.log.says(WAITS, 2).await;
     fill(&home, "hermesd_deliveries", false);
     replies(&home, 1).await;
     assert_eq!(daemon.agent.asked.lock().unwrap().len(), 1);
@@ -175,11 +179,33 @@ async fn a_reply_that_the_embedded_chat_cannot_take_yet_arrives_later() {
         (count == 1).then_some(())
     })
     .await;
-    // Longer than a platform would be given.
-    tokio::time::sleep(Duration::from_millis(4500)).await;
+    // More tries than another platform would be given; what they wait in between need not be waited here.
+    tokio::time::pause();
+    daemon.log.says("a call has to wait", 6).await;
     fill(&home, "hermesd_local_messages", false);
     replies(&home, 1).await;
+    tokio::time::resume();
     daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_person_is_told_when_the_agent_gives_up_or_panics() {
+    for mood in [Mood::GiveUp, Mood::Panic] {
+        let home = Home::new();
+        seed_session(&home).await;
+        rebind(&home, KEY, SESSION);
+        let daemon = InProcess::start(&home, &[]).await;
+        daemon
+            .agent
+            .moods
+            .lock()
+            .unwrap()
+            .insert(SESSION.into(), mood);
+        say(&daemon, "one").await;
+        let told = replies(&home, 1).await;
+        assert!(told[0].text.contains("could not answer"), "{told:?}");
+        daemon.stop().await;
+    }
 }
 
 #[tokio::test]
@@ -194,26 +220,28 @@ async fn a_chat_that_moved_while_its_message_waited_speaks_in_its_new_session() 
         .unwrap();
     rebind(&home, KEY, SESSION);
     rebind(&home, &format!("{KEY}:{thread}"), SESSION);
-    let daemon = InProcess::start(&home, &[("HERMESD_AGENT_TIMEOUT", "1s")]).await;
+    let daemon = InProcess::start(&home, &[]).await;
+    let permits = Arc::new(Semaphore::new(0));
     daemon
         .agent
         .moods
         .lock()
         .unwrap()
-        .insert(SESSION.into(), Mood::Hang);
+        .insert(SESSION.into(), Mood::Wait(permits.clone()));
     // The thread's message holds the session; the chat's own waits for it.
     let wish = LocalSay {
         thread: Some(thread),
         text: "first".into(),
     };
     let _: serde_json::Value = daemon.client.call(Call::LocalSay(wish)).await.unwrap();
-    eventually("the agent hangs", || async {
+    eventually("the agent is at it", || async {
         (!daemon.agent.asked.lock().unwrap().is_empty()).then_some(())
     })
     .await;
     say(&daemon, "second").await;
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    daemon.log.says("a message waits for its turn", 2).await;
     rebind(&home, KEY, "20260101_090000_bbbbbb");
+    permits.add_permits(1);
     replies(&home, 1).await;
     assert_eq!(
         spoken(&home, "20260101_090000_bbbbbb"),

@@ -1,5 +1,7 @@
 //! hermesctl (and `hermesd demo`) at the edges: odd pipes, long transcripts, wrong words, no terminal.
 
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 
 use hermesd::session::transcript::Role;
@@ -111,4 +113,24 @@ fn the_demo_runs_to_its_end_without_a_terminal_and_leaves_nothing_behind() {
     let pid = ran.stdout.split("process ").nth(1).unwrap();
     let pid = pid.split(',').next().unwrap();
     assert!(!std::path::Path::new("/proc").join(pid).exists(), "{pid}");
+}
+
+#[test]
+fn an_answer_that_makes_no_sense_ends_with_one() {
+    let home = Home::new();
+    let listener = UnixListener::bind(home.socket()).unwrap();
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut hello = String::new();
+        BufReader::new(stream.try_clone().unwrap())
+            .read_line(&mut hello)
+            .unwrap();
+        let answer = r#"{"jsonrpc": "2.0", "id": 1, "result": "hello yourself"}"#;
+        writeln!(stream, "{answer}").unwrap();
+    });
+    let socket = home.socket();
+    let ran = home.hermesctl(&["--json", "--socket", socket.to_str().unwrap(), "status"]);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert_eq!(ran.json()["error"]["kind"], "error", "{ran:?}");
+    server.join().unwrap();
 }

@@ -249,3 +249,34 @@ async fn whoever_leaves_for_good_while_it_waits_frees_its_place_and_holds_up_no_
     );
     assert_eq!(other.line(), None);
 }
+
+#[tokio::test]
+async fn what_a_client_asked_for_is_done_though_it_leaves_at_once() {
+    let home = Home::new();
+    seed_session(&home).await;
+    // Nobody finds the row but the one who is told of it.
+    let _daemon = home.start_with(&[
+        ("HERMESD_HANDOFF_POLL_INTERVAL", "0"),
+        ("HERMESD_HANDOFF_WATCH", "false"),
+    ]);
+    // The request cannot be kept before its client is gone.
+    let database = home.sqlite();
+    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let mut hasty = Wire::greeted(&home.socket());
+    let mut other = Wire::greeted(&home.socket());
+    let wish = json!({"platform": "local", "session": SESSION});
+    hasty.hear_no_more();
+    hasty.send(&request(json!(1), "handoff.request", wish));
+    // Its answer, which cannot be sent, is how the daemon notices.
+    hasty.send(&request(json!(2), "platform.list", json!({})));
+    drop(hasty);
+    until("it is gone", || {
+        (connections(&mut other) == 1).then_some(())
+    });
+    database.execute_batch("COMMIT").unwrap();
+    let id = until("the handoff is requested", || {
+        other.ask("handoff.list", json!({}))[0]["id"].as_i64()
+    });
+    let ended = other.ask("handoff.wait", json!({"id": id}));
+    assert_eq!(ended["state"], "completed");
+}

@@ -413,3 +413,42 @@ async fn foreign_rows_for_platforms_that_are_off_or_unknown_fail_at_once() {
     }
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn any_number_of_rows_that_cannot_run_are_turned_away_and_hide_none_that_can() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    // Nothing but their own coming wakes the queue, and it comes once.
+    let daemon = InProcess::start(&home, &[("HERMESD_HANDOFF_POLL_INTERVAL", "0")]).await;
+    let other = home.sqlite();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // All older than the one behind them, and several times as many as are looked at together.
+    for n in 0..300 {
+        other
+            .execute(
+                "INSERT INTO sessions (id, source, started_at, handoff_state, handoff_platform)
+                 VALUES ('old' || ?1, 'cli', ?1, 'pending', 'discord')",
+                [n],
+            )
+            .unwrap();
+    }
+    other
+        .execute("UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'telegram' WHERE id = ?1", [SESSION])
+        .unwrap();
+    other.execute_batch("COMMIT").unwrap();
+    eventually("the one that can run has run", || async {
+        let row = store.handoff_state(SESSION).await.unwrap().unwrap();
+        (row.state == Some(hermesd::handoff::State::Completed)).then_some(())
+    })
+    .await;
+    let failed: i64 = other
+        .query_row(
+            "SELECT count(*) FROM sessions WHERE handoff_state = 'failed'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(failed, 300);
+    daemon.stop().await;
+}

@@ -5,6 +5,7 @@
 mod support;
 
 mod chats;
+mod chats_left;
 mod cli;
 mod cli_direct;
 mod cli_edges;

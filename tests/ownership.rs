@@ -3,7 +3,7 @@
 use hermesd::handoff::{State, Via};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 
-use crate::support::scripted::{InProcess, Mood};
+use crate::support::scripted::{InProcess, Mood, Scripted};
 use crate::support::{Home, SESSION, eventually, home_channel, no_thread, seed_session};
 
 const FAST: [(&str, &str); 3] = [
@@ -94,6 +94,46 @@ async fn a_row_of_a_living_owner_with_a_good_lease_is_left_alone() {
         .await
         .unwrap();
     assert_eq!(state(&home).await.0, Some(State::Running));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_lease_that_a_wrong_clock_gave_does_not_hold_a_row_for_years() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let decade = 10.0 * 365.0 * 86_400.0;
+    leased_to(&home, "another-boot:1:1", hermesd::clock::now() + decade).await;
+    let daemon = InProcess::start(&home, &FAST).await;
+    reaches(&home, State::Completed).await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_handoff_whose_worker_panicked_is_taken_up_again() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let platform = Scripted {
+        panics: 1.into(),
+        ..Scripted::default()
+    };
+    // A lease that ends long after the test: only its owner can know that nobody is at it.
+    let settings = [
+        ("HERMESD_HANDOFF_POLL_INTERVAL", "100ms"),
+        ("HERMESD_HANDOFF_LEASE", "10m"),
+    ];
+    let daemon = InProcess::start_with(&home, &settings, platform).await;
+    let wish = HandoffRequest {
+        platform: "telegram".into(),
+        session: Some(SESSION.into()),
+        note: None,
+    };
+    let _: HandoffView = daemon
+        .client
+        .call(Call::HandoffRequest(wish))
+        .await
+        .unwrap();
+    reaches(&home, State::Completed).await;
+    assert_eq!(daemon.platform.sent.lock().unwrap().len(), 1);
     daemon.stop().await;
 }
 

@@ -182,3 +182,24 @@ async fn a_clean_stop_in_the_middle_leaves_the_handoff_for_the_next_start() {
     let _daemon = home.start();
     assert_completed_once(&home, "stopped");
 }
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_the_lock_of_another_program_and_loses_nothing() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let mut daemon = home.start_with(&[
+        ("HERMESD_PAUSE_AT", "before:answered"),
+        ("HERMESD_DAEMON_DRAIN_TIMEOUT", "1s"),
+    ]);
+    home.hermesctl(&["handoff", "local", "--session", TITLE, "--no-wait"]);
+    home.until_paused();
+    // Held until the daemon is gone.
+    let other = home.sqlite();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    daemon.signal(Signal::SIGTERM);
+    assert!(daemon.wait().success());
+    assert!(daemon.log().contains("some work did not stop in time"));
+    other.execute_batch("COMMIT").unwrap();
+    let _daemon = home.start();
+    assert_completed_once(&home, "locked");
+}

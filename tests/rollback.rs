@@ -1,6 +1,6 @@
 //! What a handoff's end puts back, and what it must leave alone because somebody else decided meanwhile.
 
-use std::time::Duration;
+use std::time::Instant;
 
 use hermesd::handoff::Via;
 use hermesd::platform::local;
@@ -9,7 +9,9 @@ use hermesd::turn::deliver::{DeliverError, deliver};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::scripted::Scripted;
-use crate::support::{Home, SESSION, add_session, home_channel, no_thread, seed_session};
+use crate::support::{
+    Home, SESSION, add_session, eventually, home_channel, no_thread, seed_session,
+};
 
 const KEY: &str = "a:key";
 
@@ -88,13 +90,19 @@ async fn a_real_end_made_while_a_session_is_reopened_stays() {
             [hermesd::clock::now()],
         )
         .unwrap();
+    // The writer has nothing left to do when it answers this, so its next write is the one that is waited for below.
+    store.foreign_version().await.unwrap();
     // Somebody closes the conversation for good just after we looked, and before we may write.
     let other = home.sqlite();
     other
         .execute_batch("BEGIN IMMEDIATE; UPDATE sessions SET end_reason = 'user_exit'")
         .unwrap();
-    let reopening = tokio::spawn(async move { store.reopen_handed_off(0.0).await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    let (asked, reopening) = (Instant::now(), store.clone());
+    let reopening = tokio::spawn(async move { reopening.reopen_handed_off(0.0).await });
+    eventually("it has looked and wants to write", || async {
+        (asked.elapsed() > store.quiet_for()).then_some(())
+    })
+    .await;
     other.execute_batch("COMMIT").unwrap();
     assert!(reopening.await.unwrap().unwrap().is_empty());
     let reason: Option<String> = one(&home, "SELECT end_reason FROM sessions");

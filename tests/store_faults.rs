@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use hermesd::client::{Client, ClientError};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
+use hermesd::store::StoreError;
 
-use crate::support::{Home, SESSION, TITLE, eventually, seed_session};
+use crate::support::{Home, SESSION, TITLE, eventually, seed_session, until};
 
 fn wish() -> Call {
     Call::HandoffRequest(HandoffRequest {
@@ -157,4 +158,56 @@ async fn a_full_disk_is_named_and_nothing_is_lost() {
         ("completed", SESSION)
     );
     let _ = std::fs::remove_file(copy);
+}
+
+#[tokio::test]
+async fn a_store_that_is_closed_no_longer_waits_for_the_lock_of_another_program() {
+    let home = Home::new();
+    let store = home.store();
+    let other = home.sqlite();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // Nobody waits for these any more. They are more than are committed together, so that each lot of them would wait
+    // for the lock anew.
+    for _ in 0..300 {
+        let asked = store.create_session("cli", None, None);
+        let _ = tokio::time::timeout(Duration::ZERO, asked).await;
+    }
+    let closing = std::thread::spawn(move || drop(store));
+    until("the store is closed", || {
+        closing.is_finished().then_some(())
+    });
+    other.execute_batch("COMMIT").unwrap();
+}
+
+/// As a backup is put back: beside the database first, then renamed over it.
+fn put_back_a_backup(home: &Home) {
+    let backup = home.path().join("backup.db");
+    std::fs::copy(home.path().join("state.db"), &backup).unwrap();
+    std::fs::rename(&backup, home.path().join("state.db")).unwrap();
+}
+
+#[tokio::test]
+async fn a_database_that_is_replaced_is_not_opened_beside_the_one_that_was() {
+    let home = Home::new();
+    // Nothing has been read with it yet, so the first read has to connect.
+    let store = home.store();
+    put_back_a_backup(&home);
+    let read = store.live_terminal_sessions().await;
+    assert!(matches!(read, Err(StoreError::Replaced(_))), "{read:?}");
+}
+
+#[test]
+fn a_database_that_is_replaced_ends_the_daemon_with_a_reason() {
+    let home = Home::new();
+    let mut daemon = home.start_with(&[("HERMESD_HANDOFF_POLL_INTERVAL", "100ms")]);
+    // Whatever it opens, it has opened.
+    assert_eq!(home.hermesctl(&["status"]).code, 0);
+    put_back_a_backup(&home);
+    assert_eq!(daemon.wait().code(), Some(1));
+    let last = daemon.log();
+    let last = last.lines().last().unwrap();
+    assert!(
+        last.starts_with("error: ") && last.contains("state.db is another file"),
+        "{last}"
+    );
 }

@@ -186,9 +186,7 @@ impl Daemon {
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
         platforms.connect_all(&tasks, &work_stop);
-        if let Err(error) = router.recover().await {
-            tracing::error!(%error, "what the last run left in the chats could not be taken up");
-        }
+        router.recover();
         tasks.spawn(service::tell_status(
             platforms,
             desk.bus.listen(),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -68,6 +68,8 @@ struct Entry {
 pub struct Platforms {
     entries: Arc<Mutex<BTreeMap<String, Entry>>>,
     changed: Arc<Notify>,
+    /// The same for any number of listeners.
+    standings: watch::Sender<()>,
     bus: Bus,
 }
 
@@ -99,6 +101,7 @@ impl Platforms {
         Platforms {
             entries: Arc::new(Mutex::new(entries)),
             changed: Arc::default(),
+            standings: watch::Sender::default(),
             bus,
         }
     }
@@ -181,12 +184,32 @@ impl Platforms {
                 detail,
             });
             self.changed.notify_one();
+            self.standings.send_replace(());
         }
     }
 
     /// Resolves when any platform's standing changes. For one listener, the queue.
     pub async fn changed(&self) {
         self.changed.notified().await;
+    }
+
+    /// The adapter of a platform as soon as it is up. `None`: it is off or down, and waiting will not change that.
+    pub async fn when_up(&self, name: &str) -> Option<Arc<dyn Platform>> {
+        let mut standings = self.standings.subscribe();
+        loop {
+            let (standing, adapter) = self.locked(|entries| {
+                let entry = entries.get(name)?;
+                Some((entry.status.standing, entry.adapter.clone()))
+            })?;
+            match standing {
+                Standing::Up => return adapter,
+                Standing::Connecting => {
+                    tracing::debug!(platform = name, "waiting for the platform to be up");
+                    standings.changed().await.ok()?;
+                }
+                Standing::Down | Standing::Off => return None,
+            }
+        }
     }
 
     pub fn adapter(&self, name: &str) -> Option<Arc<dyn Platform>> {

@@ -4,7 +4,7 @@
 
 mod patience;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use tokio_util::sync::CancellationToken;
@@ -35,8 +35,24 @@ struct Inner {
     bus: Bus,
     tracker: TaskTracker,
     stop: CancellationToken,
-    /// Messages that wait, by chat; a chat that is here has a worker.
-    waiting: Mutex<HashMap<String, VecDeque<Inbound>>>,
+    /// What waits, by chat; a chat that is here has a worker.
+    chats: Mutex<HashMap<String, Chat>>,
+    /// Given when what the last run left is in `chats`. Nothing is answered before: it would overtake that.
+    recovered: CancellationToken,
+}
+
+/// The messages themselves are in the store.
+#[derive(Default)]
+struct Chat {
+    /// Replies of an earlier run, which come before whatever is said next.
+    unsent: VecDeque<Delivery>,
+    /// Ids: the oldest is answered first, and one that is handed over twice counts once.
+    unanswered: BTreeSet<i64>,
+}
+
+enum Work {
+    Send(Box<Delivery>),
+    Answer(i64),
 }
 
 impl Router {
@@ -56,32 +72,27 @@ impl Router {
             bus,
             tracker: TaskTracker::new(),
             stop,
-            waiting: Mutex::default(),
+            chats: Mutex::default(),
+            recovered: CancellationToken::new(),
         };
         Router {
             inner: Arc::new(inner),
         }
     }
 
-    /// Takes up what the last run of the daemon left: unanswered messages, and replies that were not sent.
-    pub async fn recover(&self) -> Result<(), StoreError> {
-        let unsent = self.inner.store.open_deliveries().await?;
-        let unanswered = self.inner.store.open_inbound().await?;
-        if !unsent.is_empty() || !unanswered.is_empty() {
-            tracing::info!(
-                unsent = unsent.len(),
-                unanswered = unanswered.len(),
-                "taking up what was left"
-            );
-        }
-        let this = self.clone();
-        self.inner
-            .tracker
-            .spawn(async move { this.inner.send_all(unsent).await });
-        for inbound in unanswered {
-            self.dispatch(inbound);
-        }
-        Ok(())
+    /// Takes up what the last run of the daemon left: unanswered messages, and replies that were not sent. To be called
+    /// once; messages that come meanwhile wait for it.
+    pub fn recover(&self) {
+        let inner = self.inner.clone();
+        self.inner.tracker.spawn(async move {
+            let _recovered = inner.recovered.clone().drop_guard();
+            match inner.take_up().await {
+                Ok(()) | Err(StoreError::Cancelled) => {}
+                Err(error) => {
+                    tracing::error!(%error, "what the last run left in the chats could not be taken up");
+                }
+            }
+        });
     }
 
     /// Words typed into a local chat. Returns when they are kept.
@@ -95,24 +106,10 @@ impl Router {
         let key = session_key(&source, &self.inner.keys);
         let (said, inbound) = self.inner.store.say_local(&key, &source, text).await?;
         self.inner.bus.tell(local::told(&said));
-        self.dispatch(inbound);
+        self.inner.hand_over(&key, |chat| {
+            chat.unanswered.insert(inbound.id);
+        });
         Ok(said)
-    }
-
-    /// Hands a kept message to its chat's worker; messages of one chat are answered in order.
-    fn dispatch(&self, inbound: Inbound) {
-        let key = inbound.session_key.clone();
-        let mut waiting = self.inner.locked();
-        if let Some(queue) = waiting.get_mut(&key) {
-            queue.push_back(inbound);
-            return;
-        }
-        waiting.insert(key.clone(), VecDeque::from([inbound]));
-        drop(waiting);
-        let inner = self.inner.clone();
-        self.inner
-            .tracker
-            .spawn(async move { inner.work_through(&key).await });
     }
 
     /// Waits for the work at hand; `stop` has been given.
@@ -123,51 +120,108 @@ impl Router {
 }
 
 impl Inner {
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, VecDeque<Inbound>>> {
-        self.waiting
+    async fn take_up(self: &Arc<Self>) -> Result<(), StoreError> {
+        let unsent = patiently(&self.stop, || self.store.open_deliveries()).await?;
+        let unanswered = patiently(&self.stop, || self.store.open_inbound()).await?;
+        if !unsent.is_empty() || !unanswered.is_empty() {
+            tracing::info!(
+                unsent = unsent.len(),
+                unanswered = unanswered.len(),
+                "taking up what was left"
+            );
+        }
+        for delivery in unsent {
+            let key = session_key(&delivery.source, &self.keys);
+            self.hand_over(&key, |chat| chat.unsent.push_back(delivery));
+        }
+        for (key, id) in unanswered {
+            self.hand_over(&key, |chat| {
+                chat.unanswered.insert(id);
+            });
+        }
+        Ok(())
+    }
+
+    /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order.
+    fn hand_over(self: &Arc<Self>, key: &str, add: impl FnOnce(&mut Chat)) {
+        let mut chats = self.locked();
+        let has_worker = chats.contains_key(key);
+        add(chats.entry(key.to_owned()).or_default());
+        drop(chats);
+        if !has_worker {
+            let (inner, key) = (self.clone(), key.to_owned());
+            self.tracker
+                .spawn(async move { inner.work_through(&key).await });
+        }
+    }
+
+    /// What the chat's worker does next. `None`: there is nothing, and with that it has ended.
+    fn next(&self, key: &str) -> Option<Work> {
+        let mut chats = self.locked();
+        let chat = chats.get_mut(key)?;
+        let unanswered = &mut chat.unanswered;
+        let unsent = chat.unsent.pop_front().map(Box::new);
+        let next = unsent
+            .map(Work::Send)
+            .or_else(|| unanswered.pop_first().map(Work::Answer));
+        if next.is_none() {
+            chats.remove(key);
+        }
+        next
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, Chat>> {
+        self.chats
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     async fn work_through(self: Arc<Self>, key: &str) {
-        loop {
-            let next = {
-                let mut waiting = self.locked();
-                match waiting.get_mut(key).and_then(VecDeque::pop_front) {
-                    Some(inbound) => inbound,
-                    None => {
-                        waiting.remove(key);
-                        return;
-                    }
-                }
+        self.recovered.cancelled().await;
+        while !self.stop.is_cancelled() {
+            let Some(work) = self.next(key) else { return };
+            let what = match &work {
+                Work::Send(delivery) => format!("reply {}", delivery.id),
+                Work::Answer(id) => format!("message {id}"),
             };
-            if self.stop.is_cancelled() {
-                return;
-            }
+            let this = self.clone();
             // On its own, so that a panic costs one message and not the chat.
-            let (this, id) = (self.clone(), next.id);
-            let handled = tokio::spawn(async move { this.handle(&next).await }).await;
-            match handled {
+            let done = tokio::spawn(async move {
+                match work {
+                    Work::Send(delivery) => {
+                        this.send(&delivery).await;
+                        Ok(())
+                    }
+                    Work::Answer(id) => this.handle(id).await,
+                }
+            });
+            match done.await {
                 Ok(Ok(()) | Err(StoreError::Cancelled)) => {}
                 Ok(Err(error)) => {
-                    tracing::error!(%error, message = id, "a message waits for the next start")
+                    tracing::error!(%error, what, "it waits for the next start");
                 }
                 Err(error) => {
-                    tracing::error!(%error, message = id, "a message stopped its worker; it waits for the next start")
+                    tracing::error!(%error, what, "it stopped its worker and waits for the next start");
                 }
             }
         }
     }
 
     /// One message from its chat to its answer. Begins again when its session is deleted under it.
-    async fn handle(&self, inbound: &Inbound) -> Result<(), StoreError> {
+    async fn handle(&self, id: i64) -> Result<(), StoreError> {
+        let Some(inbound) = patiently(&self.stop, || async { self.store.inbound(id) }).await?
+        else {
+            return Ok(());
+        };
         loop {
-            let Some((session_id, lease)) = self.session_under_lease(inbound).await? else {
+            let Some((session_id, lease)) = self.session_under_lease(&inbound).await? else {
                 return Ok(());
             };
-            match self.answer(inbound, &session_id, lease).await {
+            match self.answer(&inbound, &session_id, lease).await {
                 Ok(Some(sends)) => {
-                    self.send_all(sends).await;
+                    for delivery in &sends {
+                        self.send(delivery).await;
+                    }
                     return Ok(());
                 }
                 Ok(None) => return Ok(()),
@@ -191,6 +245,11 @@ impl Inner {
     ) -> Result<Option<(String, Lease)>, StoreError> {
         let mut wanted = patiently(&self.stop, || self.session_of(inbound)).await?;
         loop {
+            tracing::debug!(
+                message = inbound.id,
+                session = wanted,
+                "a message waits for its turn"
+            );
             let lease = tokio::select! {
                 lease = self.turns.leases.take(&wanted) => lease,
                 () = self.stop.cancelled() => return Ok(None),
@@ -256,7 +315,7 @@ impl Inner {
                 let keep = || store.answer_inbound(inbound.id, session_id, &reply, sends.clone());
                 patiently(stop, keep).await?
             }
-            Err(TurnError::Cancelled) => return Ok(None),
+            Err(TurnError::Cancelled) if stop.is_cancelled() => return Ok(None),
             Err(error) => {
                 tracing::warn!(%error, session = session_id, "a turn failed");
                 let text = format!("I could not answer: {error}. Say it again to try once more.");
@@ -268,47 +327,46 @@ impl Inner {
         Ok(Some(sends))
     }
 
-    async fn send_all(&self, deliveries: Vec<Delivery>) {
-        for delivery in deliveries {
-            let name = &delivery.source.platform;
-            let Some(platform) = self.platforms.adapter(name) else {
-                tracing::warn!(
-                    platform = name,
-                    "a reply waits: the platform is not available"
-                );
-                continue;
-            };
-            let send = || async {
-                match deliver(&self.store, platform.as_ref(), &delivery, &self.stop).await {
-                    Err(DeliverError::Store(error)) => Err(error),
-                    outcome => Ok(outcome),
-                }
-            };
-            let outcome = patiently(&self.stop, send).await;
-            let outcome = match outcome.unwrap_or_else(|error| Err(DeliverError::Store(error))) {
-                Ok(id) => Ok(id),
-                Err(DeliverError::Failed { reason, .. }) => Err(reason),
-                // It stays in the ledger for the next start.
-                Err(_) if self.stop.is_cancelled() => return,
-                // It is no longer to be sent.
-                Err(DeliverError::Cancelled) => continue,
-                Err(DeliverError::Store(error)) => {
-                    tracing::error!(%error, platform = name, "a reply waits for the next start");
-                    continue;
-                }
-            };
-            if let Err(reason) = &outcome {
+    /// Sends a reply once its platform is up. Whatever cannot be sent now stays in the ledger for the next start.
+    async fn send(&self, delivery: &Delivery) {
+        let name = &delivery.source.platform;
+        let platform = tokio::select! {
+            platform = self.platforms.when_up(name) => platform,
+            () = self.stop.cancelled() => return,
+        };
+        let Some(platform) = platform else {
+            tracing::warn!(
+                platform = name,
+                "a reply waits for the next start: the platform is not available"
+            );
+            return;
+        };
+        let attempt = || async {
+            match deliver(&self.store, platform.as_ref(), delivery, &self.stop).await {
+                Err(DeliverError::Store(error)) => Err(error),
+                outcome => Ok(outcome),
+            }
+        };
+        let outcome = match patiently(&self.stop, attempt).await {
+            Ok(Ok(id)) => Ok(id),
+            Ok(Err(DeliverError::Cancelled)) | Err(StoreError::Cancelled) => return,
+            Ok(Err(DeliverError::Failed { reason, .. })) => {
                 tracing::error!(
                     reason,
                     platform = name,
                     session = delivery.session_id,
                     "a reply was not delivered"
                 );
+                Err(reason)
             }
-            let end = || self.store.delivery_ended(delivery.id, outcome.clone());
-            if let Err(error) = patiently(&self.stop, end).await {
-                tracing::error!(%error, "the outcome of a delivery could not be recorded");
+            Ok(Err(DeliverError::Store(error))) | Err(error) => {
+                tracing::error!(%error, platform = name, "a reply waits for the next start");
+                return;
             }
+        };
+        let end = || self.store.delivery_ended(delivery.id, outcome.clone());
+        if let Err(error) = patiently(&self.stop, end).await {
+            tracing::error!(%error, "the outcome of a delivery could not be recorded");
         }
     }
 }

@@ -64,7 +64,6 @@ pub struct Delivery {
     pub session_id: String,
     pub text: String,
     pub state: DeliveryState,
-    pub attempts: i64,
     pub message_id: Option<String>,
 }
 
@@ -149,7 +148,6 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, Stor
         session_id: new.session_id.clone(),
         text: new.text.clone(),
         state: DeliveryState::Pending,
-        attempts: 0,
         message_id: None,
     })
 }
@@ -168,7 +166,7 @@ fn select(
     params: impl rusqlite::Params,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut statement = c.prepare_cached(&format!(
-        "SELECT id, send_key, source, session_id, text, state, attempts, message_id, platform FROM hermesd_deliveries WHERE {condition} ORDER BY id"
+        "SELECT id, send_key, source, session_id, text, state, message_id, platform FROM hermesd_deliveries WHERE {condition} ORDER BY id"
     ))?;
     let rows = statement
         .query_map(params, delivery)?
@@ -178,7 +176,7 @@ fn select(
 
 fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     let source: String = row.get(2)?;
-    let platform: String = row.get(8)?;
+    let platform: String = row.get(7)?;
     let source = serde_json::from_str::<Value>(&source)
         .ok()
         .and_then(|origin| Source::from_origin(&origin));
@@ -189,7 +187,6 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         session_id: row.get(3)?,
         text: row.get(4)?,
         state: DeliveryState::parse(&row.get::<_, String>(5)?).unwrap_or(DeliveryState::Failed),
-        attempts: row.get(6)?,
-        message_id: row.get(7)?,
+        message_id: row.get(6)?,
     })
 }

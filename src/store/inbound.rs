@@ -1,7 +1,8 @@
 //! Messages from chats, kept from the moment they are accepted until they are answered.
 //!
 //! The table is the queue: an adapter's message is acknowledged when its row is committed, a message seen before is a
-//! duplicate, and what a restart finds unanswered is taken up again.
+//! duplicate, and what a restart finds unanswered is taken up again. A row is `received`, then `running` (its words stand
+//! in the transcript and the agent is at it), and in the end `answered` or `failed`.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
@@ -12,44 +13,12 @@ use crate::clock;
 use crate::session::transcript::Role;
 use crate::session::{ChatType, Source};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InboundState {
-    /// Accepted, not looked at.
-    Received,
-    /// Its row stands in the transcript; the agent is at it.
-    Running,
-    Answered,
-    Failed,
-}
-
-impl InboundState {
-    const ALL: [InboundState; 4] = [
-        InboundState::Received,
-        InboundState::Running,
-        InboundState::Answered,
-        InboundState::Failed,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            InboundState::Received => "received",
-            InboundState::Running => "running",
-            InboundState::Answered => "answered",
-            InboundState::Failed => "failed",
-        }
-    }
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inbound {
     pub id: i64,
     pub session_key: String,
     pub source: Source,
-    pub message_id: String,
     pub text: String,
-    pub state: InboundState,
-    /// The transcript row that was written when its turn began.
-    pub message_row: Option<i64>,
 }
 
 impl Store {
@@ -71,15 +40,28 @@ impl Store {
             .await
     }
 
-    /// Accepted and not yet answered, the oldest first.
-    pub async fn open_inbound(&self) -> Result<Vec<Inbound>, StoreError> {
+    /// Chat and id of all that is accepted and not yet answered.
+    pub async fn open_inbound(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.read(|c| {
-            let sql = format!("SELECT {COLUMNS} FROM hermesd_inbound WHERE state IN ('received', 'running') ORDER BY id");
-            let mut statement = c.prepare_cached(&sql)?;
-            let rows = statement.query_map([], inbound)?.collect::<Result<_, _>>()?;
+            let mut statement = c.prepare_cached(&format!(
+                "SELECT session_key, id FROM hermesd_inbound WHERE {OPEN}"
+            ))?;
+            let rows = statement
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<Result<_, _>>()?;
             Ok(rows)
         })
         .await
+    }
+
+    /// A message that is still to be answered. `None`: it no longer is.
+    pub fn inbound(&self, id: i64) -> Result<Option<Inbound>, StoreError> {
+        self.look(|c| {
+            let mut statement = c.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM hermesd_inbound WHERE id = ?1 AND {OPEN}"
+            ))?;
+            Ok(statement.query_row([id], inbound).optional()?)
+        })
     }
 
     /// The session in whose transcript its words stand. `None`: in none yet, or no longer.
@@ -98,7 +80,7 @@ impl Store {
         let session_id = session_id.to_owned();
         self.write(move |c| {
             let open: Option<(String, String)> = c
-                .prepare_cached("SELECT text, message_id FROM hermesd_inbound WHERE id = ?1 AND state IN ('received', 'running')")?
+                .prepare_cached(&format!("SELECT text, message_id FROM hermesd_inbound WHERE id = ?1 AND {OPEN}"))?
                 .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?;
             let Some((text, platform_id)) = open else { return Ok(None) };
@@ -161,7 +143,10 @@ impl Store {
     }
 }
 
-const COLUMNS: &str = "id, session_key, source, message_id, text, state, message_row, platform";
+/// Still to be answered.
+const OPEN: &str = "state IN ('received', 'running')";
+
+const COLUMNS: &str = "id, session_key, source, text, platform";
 
 pub(super) fn accept(
     c: &Connection,
@@ -203,8 +188,7 @@ fn begun(c: &Connection, id: i64) -> Result<Option<(i64, String)>, StoreError> {
 
 fn inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {
     let origin: String = row.get(2)?;
-    let state: String = row.get(5)?;
-    let platform: String = row.get(7)?;
+    let platform: String = row.get(4)?;
     let source = serde_json::from_str::<Value>(&origin)
         .ok()
         .and_then(|origin| Source::from_origin(&origin));
@@ -212,12 +196,6 @@ fn inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {
         id: row.get(0)?,
         session_key: row.get(1)?,
         source: source.unwrap_or_else(|| Source::new(&platform, ChatType::Dm, "")),
-        message_id: row.get(3)?,
-        text: row.get(4)?,
-        state: InboundState::ALL
-            .into_iter()
-            .find(|s| s.as_str() == state)
-            .unwrap_or(InboundState::Failed),
-        message_row: row.get(6)?,
+        text: row.get(3)?,
     })
 }

@@ -20,7 +20,7 @@ mod schema;
 mod sessions;
 mod writer;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
@@ -28,7 +28,7 @@ use rusqlite::Connection;
 pub use deliveries::{Delivery, DeliveryState, NewDelivery};
 pub use error::StoreError;
 pub use handoffs::{Answer, Claim, RowState, cut_error};
-pub use inbound::{Inbound, InboundState};
+pub use inbound::Inbound;
 pub use leases::Orphan;
 pub use local::{LocalMessage, LocalThread};
 pub use messages::NewMessage;
@@ -43,9 +43,7 @@ pub struct Store {
 }
 
 struct Inner {
-    path: PathBuf,
-    /// Device and inode of the file, as it was opened.
-    file: Option<(u64, u64)>,
+    file: open::File,
     /// Hermes' name for this home's share of the routing table.
     scope: String,
     writer: writer::Writer,
@@ -69,20 +67,20 @@ impl Store {
             .unwrap_or_else(|_| home.to_owned())
             .join("sessions");
         let sessions_dir = sessions_dir.canonicalize().unwrap_or(sessions_dir);
+        let file = open::File::new(path);
         Ok(Store {
             inner: Arc::new(Inner {
-                readers: readers::Readers::new(path.clone()),
+                readers: readers::Readers::new(file.clone()),
                 writer: writer::Writer::start(connection, checkpoints),
                 scope: sessions_dir.to_string_lossy().into_owned(),
-                file: open::identity(&path),
-                path,
+                file,
                 mirror: routing::Mirror::default(),
             }),
         })
     }
 
     pub fn path(&self) -> &Path {
-        &self.inner.path
+        &self.inner.file.path
     }
 
     fn scope(&self) -> String {
@@ -127,7 +125,7 @@ impl Store {
 
     /// Whether another file stands where the database was opened: a restored backup, say. Ours is then nobody's.
     pub fn is_replaced(&self) -> bool {
-        open::identity(&self.inner.path) != self.inner.file
+        self.inner.file.is_replaced()
     }
 
     /// A number that changes when another program (or another connection) has committed to the database.

@@ -1,7 +1,7 @@
 //! Opening `state.db`: look first, without writing, and refuse what is not ours to touch; then add what is missing.
 
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -134,8 +134,27 @@ fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Device and inode of a file.
-pub(super) fn identity(path: &Path) -> Option<(u64, u64)> {
+/// The database by its name, and by its device and inode as it was opened.
+#[derive(Clone)]
+pub(super) struct File {
+    pub(super) path: PathBuf,
+    identity: Option<(u64, u64)>,
+}
+
+impl File {
+    pub(super) fn new(path: PathBuf) -> File {
+        File {
+            identity: identity(&path),
+            path,
+        }
+    }
+
+    pub(super) fn is_replaced(&self) -> bool {
+        identity(&self.path) != self.identity
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
     path.metadata().map(|m| (m.dev(), m.ino())).ok()
 }
 

@@ -1,25 +1,25 @@
 //! A few read-only connections, lent to blocking tasks one at a time.
 
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::{StoreError, open};
+use super::StoreError;
+use super::open::{self, File};
 
 const READERS: usize = 4;
 
 pub(super) struct Readers {
-    path: PathBuf,
+    file: File,
     idle: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
 }
 
 impl Readers {
-    pub(super) fn new(path: PathBuf) -> Readers {
+    pub(super) fn new(file: File) -> Readers {
         Readers {
-            path,
+            file,
             idle: Arc::default(),
             permits: Arc::new(Semaphore::new(READERS)),
         }
@@ -36,10 +36,10 @@ impl Readers {
             .acquire_owned()
             .await
             .map_err(|_| StoreError::Closed)?;
-        let (path, idle) = (self.path.clone(), self.idle.clone());
+        let (file, idle) = (self.file.clone(), self.idle.clone());
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            lend(&path, &idle, work)
+            lend(&file, &idle, work)
         });
         task.await.map_err(|_| StoreError::Closed)?
     }
@@ -50,19 +50,19 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        lend(&self.path, &self.idle, work)
+        lend(&self.file, &self.idle, work)
     }
 }
 
 fn lend<T>(
-    path: &Path,
+    file: &File,
     idle: &Mutex<Vec<Connection>>,
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let lent = idle.lock().ok().and_then(|mut idle| idle.pop());
     let connection = match lent {
         Some(connection) => connection,
-        None => connect(path)?,
+        None => connect(file)?,
     };
     let result = work(&connection);
     if let Ok(mut idle) = idle.lock() {
@@ -71,8 +71,12 @@ fn lend<T>(
     result
 }
 
-fn connect(path: &Path) -> Result<Connection, StoreError> {
-    let connection = open::beside(path)?;
+fn connect(file: &File) -> Result<Connection, StoreError> {
+    // SQLite would take the other file's index of the log for its own and cut it short under the writer, which dies of it.
+    if file.path.exists() && file.is_replaced() {
+        return Err(StoreError::Replaced(file.path.clone()));
+    }
+    let connection = open::beside(&file.path)?;
     // Half a megabyte each: what they read once is seldom read again.
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -512;")?;
     Ok(connection)

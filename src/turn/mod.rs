@@ -6,7 +6,9 @@
 pub mod deliver;
 mod lease;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -74,7 +76,8 @@ impl Turns {
         cancel: &CancellationToken,
     ) -> Result<String, TurnError> {
         let sink = Sink::new(&self.bus, session_id);
-        let answer = tokio::time::timeout(self.timeout, self.agent.turn(prompt, &sink, cancel));
+        let answer = caught(self.agent.turn(prompt, &sink, cancel));
+        let answer = tokio::time::timeout(self.timeout, answer);
         let reply = tokio::select! {
             answer = answer => match answer {
                 Ok(Ok(reply)) => reply,
@@ -90,4 +93,19 @@ impl Turns {
             Ok(reply)
         }
     }
+}
+
+/// A panic of the agent is a turn that failed. Else whoever asked would be gone with it, and asked again by the next.
+async fn caught(
+    turn: impl Future<Output = Result<String, AgentError>>,
+) -> Result<String, AgentError> {
+    let mut turn = std::pin::pin!(turn);
+    std::future::poll_fn(|context| {
+        let poll = AssertUnwindSafe(|| turn.as_mut().poll(context));
+        catch_unwind(poll).unwrap_or_else(|_| {
+            let reason = "it panicked, and the log says where";
+            Poll::Ready(Err(AgentError::Failed(reason.into())))
+        })
+    })
+    .await
 }

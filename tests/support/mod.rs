@@ -1,6 +1,7 @@
 //! What the tests share: temporary homes, real daemon processes, and waiting on conditions.
 
 mod daemon;
+pub mod log;
 mod running;
 pub mod scripted;
 mod seed;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use hermesd::agent::{Agent, AgentError, Prompt, Sink};
 use hermesd::client::Client;
-use hermesd::config::{self, Overrides};
+use hermesd::config::{self, Config, Overrides};
 use hermesd::control::{Doorman, listener};
 use hermesd::daemon::Daemon;
 use hermesd::events::Bus;
@@ -20,12 +20,15 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Home;
+use super::log::Log;
 
 /// Stands in for telegram. Everything works until told otherwise.
 pub struct Scripted {
     /// `connect` waits for a permit here.
     pub connected: Semaphore,
     pub threads: Mutex<VecDeque<PlatformError>>,
+    /// So many wishes for a thread make it panic.
+    pub panics: AtomicUsize,
     pub sends: Mutex<VecDeque<PlatformError>>,
     /// So many sends get no answer.
     pub unanswered: AtomicUsize,
@@ -39,6 +42,7 @@ impl Default for Scripted {
         Scripted {
             connected: Semaphore::new(1),
             threads: Mutex::default(),
+            panics: AtomicUsize::new(0),
             sends: Mutex::default(),
             unanswered: AtomicUsize::new(0),
             sent: Mutex::default(),
@@ -71,6 +75,10 @@ impl Platform for Scripted {
         title: &str,
         open_key: &str,
     ) -> Result<Opened, PlatformError> {
+        if self.panics.load(Ordering::Relaxed) > 0 {
+            self.panics.fetch_sub(1, Ordering::Relaxed);
+            panic!("as the test wants it");
+        }
         match self.threads.lock().unwrap().pop_front() {
             Some(error) => Err(error),
             None => Ok(Opened::Thread {
@@ -111,8 +119,13 @@ impl Platform for Scripted {
 #[derive(Debug, Clone)]
 pub enum Mood {
     Hang,
+    /// Answers when there is a permit.
+    Wait(Arc<Semaphore>),
     Say(&'static str),
     Fail(&'static str),
+    /// Stops by itself, though nobody asked for it.
+    GiveUp,
+    Panic,
 }
 
 #[derive(Default)]
@@ -139,7 +152,13 @@ impl Agent for ScriptedAgent {
         match mood {
             Some(Mood::Hang) => std::future::pending().await,
             Some(Mood::Fail(reason)) => Err(AgentError::Failed(reason.into())),
+            Some(Mood::GiveUp) => Err(AgentError::Cancelled),
+            Some(Mood::Panic) => panic!("as the test wants it"),
             Some(Mood::Say(text)) => Ok(text.into()),
+            Some(Mood::Wait(permits)) => {
+                permits.acquire().await.expect("open").forget();
+                Ok("at last".into())
+            }
             None => Ok(format!(
                 "I have {} messages.",
                 prompt.transcript.messages.len()
@@ -148,11 +167,34 @@ impl Agent for ScriptedAgent {
     }
 }
 
+/// The configuration of such a daemon: telegram has a token and a home.
+pub fn configured(home: &Home, settings: &[(&str, &str)]) -> Config {
+    let mut environment: BTreeMap<String, String> = [
+        ("HOME", "/nonexistent"),
+        ("TELEGRAM_BOT_TOKEN", "1:x"),
+        ("TELEGRAM_HOME_CHANNEL", "77"),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .collect();
+    environment.extend(
+        settings
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
+    );
+    let overrides = Overrides {
+        home: Some(home.path().to_owned()),
+        ..Overrides::default()
+    };
+    config::load_with(&overrides, &environment).expect("a configuration")
+}
+
 /// A daemon in this process, with telegram and the agent scripted.
 pub struct InProcess {
     pub client: Client,
     pub platform: Arc<Scripted>,
     pub agent: Arc<ScriptedAgent>,
+    pub log: Log,
     stop: CancellationToken,
     serving: tokio::task::JoinHandle<Result<(), hermesd::store::StoreError>>,
 }
@@ -168,24 +210,8 @@ impl InProcess {
         platform: Scripted,
     ) -> InProcess {
         let (platform, agent) = (Arc::new(platform), Arc::new(ScriptedAgent::default()));
-        let mut environment: BTreeMap<String, String> = [
-            ("HOME", "/nonexistent"),
-            ("TELEGRAM_BOT_TOKEN", "1:x"),
-            ("TELEGRAM_HOME_CHANNEL", "77"),
-        ]
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .collect();
-        environment.extend(
-            settings
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned())),
-        );
-        let overrides = Overrides {
-            home: Some(home.path().to_owned()),
-            ..Overrides::default()
-        };
-        let config = config::load_with(&overrides, &environment).expect("a configuration");
+        let log = Log::start();
+        let config = configured(home, settings);
         let (store, bus) = (home.store(), Bus::default());
         let adapters: Vec<Arc<dyn Platform>> = vec![
             Arc::new(Local::new(store.clone(), bus.clone())),
@@ -202,6 +228,7 @@ impl InProcess {
             client,
             platform,
             agent,
+            log,
             stop,
             serving,
         }

@@ -52,6 +52,11 @@ impl Wire {
         self.stream.shutdown(Shutdown::Write).expect("a half close");
     }
 
+    /// Whatever the server still wants to say cannot be sent.
+    pub fn hear_no_more(&self) {
+        self.stream.shutdown(Shutdown::Read).expect("a half close");
+    }
+
     /// The next line; `None` when the server has closed the connection.
     pub fn line(&mut self) -> Option<Value> {
         let mut line = String::new();

@@ -1,0 +1,191 @@
+//! What one run of the daemon leaves in the chats is taken up by the next, before anything new.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hermesd::config::Config;
+use hermesd::events::Bus;
+use hermesd::platform::local::{self, Local};
+use hermesd::platform::{Platform, PlatformError, Platforms};
+use hermesd::router::Router;
+use hermesd::session::{ChatType, Source, session_key};
+use hermesd::store::{NewDelivery, Store};
+use hermesd::turn::Turns;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::chats::{KEY, WAITS, replies, spoken};
+use crate::support::log::Log;
+use crate::support::scripted::{Scripted, ScriptedAgent, configured};
+use crate::support::{Home, eventually};
+
+/// The router and its platforms, without the queue: that ends a daemon whose database is moved away.
+struct Chats {
+    store: Store,
+    config: Config,
+    platform: Arc<Scripted>,
+    router: Router,
+    log: Log,
+    stop: CancellationToken,
+}
+
+impl Chats {
+    fn new(home: &Home, platform: Scripted) -> Chats {
+        let (config, store, bus) = (configured(home, &[]), home.store(), Bus::default());
+        let platform = Arc::new(platform);
+        let adapters: Vec<Arc<dyn Platform>> = vec![
+            Arc::new(Local::new(store.clone(), bus.clone())),
+            platform.clone(),
+        ];
+        let platforms = Platforms::new(&config, adapters, bus.clone());
+        let (agent, minute) = (Arc::new(ScriptedAgent::default()), Duration::from_secs(60));
+        let turns = Arc::new(Turns::new(agent, minute, bus.clone()));
+        let (log, stop) = (Log::start(), CancellationToken::new());
+        platforms.connect_all(&TaskTracker::new(), &stop);
+        let router = Router::new(
+            store.clone(),
+            platforms,
+            turns,
+            config.keys,
+            bus,
+            stop.clone(),
+        );
+        Chats {
+            store,
+            config,
+            platform,
+            router,
+            log,
+            stop,
+        }
+    }
+
+    /// A message that the last run has answered with these words, without sending them.
+    async fn leave_reply(&self, source: &Source, text: &str) {
+        let key = session_key(source, &self.config.keys);
+        let (store, id) = (&self.store, text);
+        let accepted = store.accept_inbound(&key, source, id, "?").await.unwrap();
+        let session = store.bind_fresh_session(&key, source).await.unwrap();
+        let inbound = accepted.unwrap().id;
+        store.begin_inbound(inbound, &session).await.unwrap();
+        let reply = NewDelivery {
+            send_key: format!("inbound:{inbound}:0"),
+            source: source.clone(),
+            session_id: session.clone(),
+            handoff_id: None,
+            text: text.into(),
+        };
+        let kept = store.answer_inbound(inbound, &session, text, vec![reply]);
+        kept.await.unwrap();
+    }
+
+    /// What has arrived on the scripted platform.
+    fn sent(&self) -> Vec<String> {
+        let sent = self.platform.sent.lock().unwrap();
+        sent.iter().map(|(_, text)| text.clone()).collect()
+    }
+
+    async fn arrived(&self, count: usize) -> Vec<String> {
+        eventually("replies on the platform", || async {
+            Some(self.sent()).filter(|sent| sent.len() >= count)
+        })
+        .await
+    }
+
+    async fn end(self) {
+        self.stop.cancel();
+        self.router.drain().await;
+    }
+}
+
+fn telegram() -> Source {
+    Source::new("telegram", ChatType::Dm, "77")
+}
+
+#[tokio::test]
+async fn a_database_that_cannot_be_read_at_the_start_is_waited_for() {
+    let home = Home::new();
+    let chats = Chats::new(&home, Scripted::default());
+    let source = local::source("home", None);
+    chats.store.say_local(KEY, &source, "one").await.unwrap();
+    // Out of reach for connections that are yet to be made.
+    let (here, away) = (home.path().join("state.db"), home.path().join("away.db"));
+    std::fs::rename(&here, &away).unwrap();
+    chats.router.recover();
+    chats.log.says(WAITS, 2).await;
+    std::fs::rename(&away, &here).unwrap();
+    replies(&home, 1).await;
+    chats.end().await;
+}
+
+#[tokio::test]
+async fn a_message_that_comes_early_does_not_overtake_one_that_was_left() {
+    let home = Home::new();
+    let chats = Chats::new(&home, Scripted::default());
+    let source = local::source("home", None);
+    chats.store.say_local(KEY, &source, "one").await.unwrap();
+    chats.router.say_local("home", None, "two").await.unwrap();
+    chats.router.recover();
+    replies(&home, 2).await;
+    let session = chats.store.bound_session(KEY).await.unwrap().unwrap();
+    assert_eq!(
+        spoken(&home, &session),
+        [
+            "user: one",
+            "assistant: I have 0 messages.",
+            "user: two",
+            "assistant: I have 2 messages."
+        ]
+    );
+    chats.end().await;
+}
+
+#[tokio::test]
+async fn a_reply_that_was_left_is_not_overtaken_by_the_next_one() {
+    let home = Home::new();
+    let chats = Chats::new(&home, Scripted::default());
+    let source = telegram();
+    chats.leave_reply(&source, "first").await;
+    let key = session_key(&source, &chats.config.keys);
+    let next = chats.store.accept_inbound(&key, &source, "2", "more?");
+    next.await.unwrap();
+    // Time enough to be overtaken.
+    let busy = PlatformError::Transient {
+        reason: "busy".into(),
+        retry_after: None,
+    };
+    chats.platform.sends.lock().unwrap().push_back(busy);
+    chats.router.recover();
+    assert_eq!(chats.arrived(2).await, ["first", "I have 2 messages."]);
+    chats.end().await;
+}
+
+#[tokio::test]
+async fn a_reply_waits_for_its_platform_and_keeps_no_other_from_being_sent() {
+    let home = Home::new();
+    let platform = Scripted {
+        connected: tokio::sync::Semaphore::new(0),
+        ..Scripted::default()
+    };
+    let chats = Chats::new(&home, platform);
+    let off = Source::new("discord", ChatType::Dm, "5");
+    for source in [&telegram(), &off, &local::source("home", None)] {
+        chats.leave_reply(source, &source.platform).await;
+    }
+    chats.router.recover();
+    replies(&home, 1).await;
+    let waits = r#"waiting for the platform to be up platform="telegram""#;
+    chats.log.says(waits, 1).await;
+    chats.log.says("the platform is not available", 1).await;
+    assert!(chats.sent().is_empty());
+    chats.platform.connected.add_permits(1);
+    assert_eq!(chats.arrived(1).await, ["telegram"]);
+    // What is off now may be on after the next start.
+    let left = eventually("all but one have been sent", || async {
+        let left = chats.store.open_deliveries().await.unwrap();
+        Some(left).filter(|left| left.len() == 1)
+    })
+    .await;
+    assert_eq!(left[0].text, "discord");
+    chats.end().await;
+}
