@@ -3,6 +3,7 @@
 //! The rooms and the rules between them are described in ARCHITECTURE.md.
 
 pub mod agent;
+mod caught;
 pub mod cli;
 pub mod client;
 pub mod clock;

@@ -52,19 +52,20 @@ fn rebind(home: &Home, key: &str, session: &str) {
         .unwrap();
 }
 
-/// Makes SQLite answer every insert into `table` with "disk full", until told otherwise: its row ids are used up.
+/// Makes SQLite answer every insert into `table` with "disk full", until told otherwise: each has to insert a row into
+/// another table as well, whose row ids are used up.
 fn fill(home: &Home, table: &str, full: bool) {
     let connection = home.sqlite();
-    connection
-        .execute("DELETE FROM sqlite_sequence WHERE name = ?1", [table])
-        .unwrap();
-    let next = if full { i64::MAX } else { 1000 };
-    connection
-        .execute(
-            "INSERT INTO sqlite_sequence (name, seq) VALUES (?1, ?2)",
-            rusqlite::params![table, next],
-        )
-        .unwrap();
+    let sql = match full {
+        true => format!(
+            "CREATE TABLE full (id INTEGER PRIMARY KEY AUTOINCREMENT);
+             INSERT INTO full VALUES ({});
+             CREATE TRIGGER full_{table} BEFORE INSERT ON {table} BEGIN INSERT INTO full VALUES (NULL); END;",
+            i64::MAX
+        ),
+        false => format!("DROP TRIGGER full_{table}; DROP TABLE full;"),
+    };
+    connection.execute_batch(&sql).unwrap();
 }
 
 pub fn spoken(home: &Home, session: &str) -> Vec<String> {

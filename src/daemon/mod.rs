@@ -202,6 +202,7 @@ impl Daemon {
         tracing::info!("stopping");
         service::stopping(config.drain_timeout);
         work_stop.cancel();
+        desk.store.hurry();
         let drained = async {
             let ended = match ended {
                 Some(ended) => ended,

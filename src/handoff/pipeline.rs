@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pause::{self, Side};
 use super::{Handoff, Stage, State, answer, bind, deliver, settle, thread};
+use crate::caught::caught;
 use crate::events::{Bus, Event};
 use crate::platform::{Availability, Platform, Platforms};
 use crate::session::{KeyRules, Source};
@@ -203,13 +204,19 @@ async fn take(
     step: Step,
     cancel: &CancellationToken,
 ) -> Result<(), StageError> {
-    match step {
-        Step::OpenThread => thread::run(context, claim).await,
-        Step::Bind => bind::run(context, claim).await,
-        Step::Answer => answer::run(context, claim, cancel).await,
-        Step::Deliver => deliver::run(context, claim, cancel).await,
-        Step::Settle => settle::run(context, claim).await,
-    }
+    let work = async {
+        match step {
+            Step::OpenThread => thread::run(context, claim).await,
+            Step::Bind => bind::run(context, claim).await,
+            Step::Answer => answer::run(context, claim, cancel).await,
+            Step::Deliver => deliver::run(context, claim, cancel).await,
+            Step::Settle => settle::run(context, claim).await,
+        }
+    };
+    // Left to itself it would be taken up again and again.
+    caught(work)
+        .await
+        .unwrap_or_else(|panicked| Err(StageError::Failed(format!("{step:?}: {panicked}"))))
 }
 
 /// Tells of every stage since `before` that the journal now holds.

@@ -118,6 +118,11 @@ impl Store {
         self.inner.writer.wake();
     }
 
+    /// The daemon stops: what another program's lock holds up is left for the next start.
+    pub fn hurry(&self) {
+        self.inner.writer.hurry();
+    }
+
     /// How long ago this program last wrote anything.
     pub fn quiet_for(&self) -> std::time::Duration {
         self.inner.writer.quiet_for()

@@ -15,8 +15,10 @@ use super::checkpoint::Checkpoints;
 const QUEUE: usize = 1024;
 /// Jobs committed together at the most: a transaction has to stay short for the other programs.
 const GROUP: usize = 64;
-/// How long other programs' locks are waited out before the caller is told.
+/// How long other programs' locks are waited out before the caller is told,
 const PATIENCE: Duration = Duration::from_secs(10);
+/// and how long when the daemon is on its way out.
+const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Waking a sleeping thread can cost more than a small transaction takes. A handoff is a chain of those, so for this long
 /// the writer looks for the next one, and whoever has the writer to itself for its answer, before they go to sleep.
@@ -123,6 +125,11 @@ impl Writer {
         self.started.elapsed().saturating_sub(last)
     }
 
+    /// Locks of other programs are waited out only briefly from now on.
+    pub(super) fn hurry(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+    }
+
     /// A write will come in a moment: it should not find the writer asleep.
     pub(super) fn wake(&self) {
         if self.asleep.load(Ordering::Relaxed)
@@ -187,8 +194,7 @@ impl Writer {
 impl Drop for Writer {
     /// Whatever was handed over is still written before the connection closes.
     fn drop(&mut self) {
-        // A lock of another program is waited out no longer.
-        self.closing.store(true, Ordering::Relaxed);
+        self.hurry();
         drop(self.jobs.take());
         let thread = self.thread.get_mut().ok().and_then(Option::take);
         if let Some(thread) = thread {
@@ -312,7 +318,11 @@ impl Desk {
             if !error.is_busy() {
                 return Err(error);
             }
-            if started.elapsed() > PATIENCE || self.closing.load(Ordering::Relaxed) {
+            let patience = match self.closing.load(Ordering::Relaxed) {
+                false => PATIENCE,
+                true => LAST_PATIENCE,
+            };
+            if started.elapsed() > patience {
                 return Err(StoreError::Busy(started.elapsed()));
             }
             // Jitter, so that several waiting programs do not try again in step.

@@ -6,9 +6,7 @@
 pub mod deliver;
 mod lease;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -16,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub use lease::{Lease, Leases};
 
 use crate::agent::{Agent, AgentError, Prompt, Sink};
+use crate::caught::caught;
 use crate::events::{Bus, Event};
 
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +76,11 @@ impl Turns {
     ) -> Result<String, TurnError> {
         let sink = Sink::new(&self.bus, session_id);
         let answer = caught(self.agent.turn(prompt, &sink, cancel));
+        let answer = async {
+            answer
+                .await
+                .unwrap_or_else(|p| Err(AgentError::Failed(p.to_string())))
+        };
         let answer = tokio::time::timeout(self.timeout, answer);
         let reply = tokio::select! {
             answer = answer => match answer {
@@ -93,19 +97,4 @@ impl Turns {
             Ok(reply)
         }
     }
-}
-
-/// A panic of the agent is a turn that failed. Else whoever asked would be gone with it, and asked again by the next.
-async fn caught(
-    turn: impl Future<Output = Result<String, AgentError>>,
-) -> Result<String, AgentError> {
-    let mut turn = std::pin::pin!(turn);
-    std::future::poll_fn(|context| {
-        let poll = AssertUnwindSafe(|| turn.as_mut().poll(context));
-        catch_unwind(poll).unwrap_or_else(|_| {
-            let reason = "it panicked, and the log says where";
-            Poll::Ready(Err(AgentError::Failed(reason.into())))
-        })
-    })
-    .await
 }
