@@ -53,6 +53,8 @@ pub struct Queue {
     passes: u64,
     /// Another program has written something that was not looked at yet.
     others_wrote: bool,
+    /// The database's version when the clock last asked.
+    version: Option<i64>,
     renewed: Instant,
     tracker: TaskTracker,
     /// Sessions whose work has ended.
@@ -93,6 +95,7 @@ impl Queue {
             first_seen: HashMap::new(),
             passes: 0,
             others_wrote: false,
+            version: None,
             renewed: Instant::now(),
             tracker: TaskTracker::new(),
             done,
@@ -174,7 +177,9 @@ impl Queue {
                 let mut outcome = self.renew_leases().await;
                 outcome = outcome.and(self.scan_orphans().await);
                 if self.config.poll_interval.is_some() {
-                    self.others_wrote = true;
+                    let version = self.context.store.foreign_version().await.ok();
+                    self.others_wrote |= version.is_none() || version != self.version;
+                    self.version = version;
                     outcome = outcome.and(self.scan_pending().await);
                     self.start_work();
                 }

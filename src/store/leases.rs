@@ -134,9 +134,11 @@ impl Store {
     pub async fn reopen_handed_off(&self, since: f64) -> Result<Vec<String>, StoreError> {
         let wanted = move |c: &Connection| -> Result<Vec<String>, StoreError> {
             let mut statement = c.prepare_cached(
-                "SELECT s.id FROM hermesd_handoffs h JOIN sessions s ON s.id = h.session_id AND s.session_key = h.session_key
-                 WHERE h.state = 'completed' AND h.ended_at >= ?1 AND s.ended_at >= h.requested_at
-                   AND s.end_reason IN ('cli_close', 'agent_close', 'tui_close')",
+                "SELECT id FROM sessions s
+                 WHERE end_reason IN ('cli_close', 'agent_close', 'tui_close') AND ended_at >= ?1
+                   AND EXISTS (SELECT 1 FROM hermesd_handoffs h
+                               WHERE h.session_id = s.id AND h.session_key = s.session_key AND h.state = 'completed'
+                                 AND h.ended_at >= ?1 AND h.requested_at <= s.ended_at)",
             )?;
             let ids = statement.query_map([since], |row| row.get(0))?;
             Ok(ids.collect::<Result<_, _>>()?)

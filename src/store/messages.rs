@@ -1,6 +1,6 @@
 //! Rows of `messages`: appending them as Hermes does, and loading a transcript.
 
-use rusqlite::{Connection, Row, ToSql, params, params_from_iter};
+use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
 use super::{Store, StoreError, lenient, sessions};
@@ -10,9 +10,6 @@ use crate::session::transcript::{Content, Message, Role, Transcript};
 
 /// A transcript of so many messages is read sooner than another thread is woken for it.
 const SHORT: i64 = 100;
-
-/// Rows that one statement inserts.
-const MOST_ROWS: usize = 100;
 
 /// A row to append.
 #[derive(Debug, Clone)]
@@ -84,28 +81,29 @@ impl Store {
     }
 }
 
-/// Inserts the rows and bumps the session's counters, as Hermes' own append does. Returns the rows' ids.
+/// What is appended in one transaction waits here and goes into `messages` with one statement at its end: each statement
+/// that inserts there makes both full-text indexes write themselves out, which costs more than all the rest.
+pub(super) const STAGE: &str = "PRAGMA temp_store = MEMORY;
+CREATE TEMP TABLE said (id INTEGER PRIMARY KEY, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
+                        platform_message_id, timestamp);";
+
+/// Appends the rows and bumps the session's counters, as Hermes' own append does. Returns the rows' ids.
 pub(super) fn append(
     c: &Connection,
     session_id: &str,
     messages: &[NewMessage],
 ) -> Result<Vec<i64>, StoreError> {
-    let mut rows = Vec::with_capacity(messages.len());
-    // One statement for several rows: the full-text index is flushed at every statement that changes it.
-    for some in messages.chunks(MOST_ROWS) {
-        rows.extend(insert(c, session_id, some)?);
-    }
+    let rows = messages
+        .iter()
+        .map(|message| stage(c, session_id, message))
+        .collect::<Result<Vec<i64>, StoreError>>()?;
     let tool_calls: usize = messages.iter().map(|m| m.tool_calls.len()).sum();
     let mut bump = c.prepare_cached(
         "UPDATE sessions SET message_count = COALESCE(message_count, 0) + ?2,
                 tool_call_count = CASE WHEN ?3 > 0 THEN COALESCE(tool_call_count, 0) + ?3 ELSE tool_call_count END
          WHERE id = ?1",
     )?;
-    bump.execute(params![
-        session_id,
-        messages.len() as i64,
-        tool_calls as i64
-    ])?;
+    bump.execute(params![session_id, rows.len() as i64, tool_calls as i64])?;
     Ok(rows)
 }
 
@@ -118,37 +116,46 @@ pub(super) fn append_one(
     row.ok_or(StoreError::Closed)
 }
 
-fn insert(
-    c: &Connection,
-    session_id: &str,
-    messages: &[NewMessage],
-) -> Result<Vec<i64>, StoreError> {
-    let row = "(?1, ?, ?, ?, ?, ?, ?, ?, ?, 1)";
-    let mut statement = c.prepare_cached(&format!(
-        "INSERT INTO messages (session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
-                               platform_message_id, timestamp, active)
-         VALUES {}",
-        vec![row; messages.len()].join(", ")
-    ))?;
-    let now = clock::now();
-    let mut values: Vec<Box<dyn ToSql>> = vec![Box::new(session_id.to_owned())];
-    for message in messages {
-        let tool_calls = (!message.tool_calls.is_empty())
-            .then(|| Value::from(message.tool_calls.clone()).to_string());
-        values.push(Box::new(message.role.as_str()));
-        values.push(Box::new(message.content.encode()));
-        values.push(Box::new(tool_calls));
-        values.push(Box::new(message.tool_call_id.clone()));
-        values.push(Box::new(message.tool_name.clone()));
-        values.push(Box::new(message.finish_reason.clone()));
-        values.push(Box::new(message.platform_message_id.clone()));
-        values.push(Box::new(now));
+/// Under the id that it will have: nobody else writes until this transaction ends.
+fn stage(c: &Connection, session_id: &str, message: &NewMessage) -> Result<i64, StoreError> {
+    let tool_calls = (!message.tool_calls.is_empty())
+        .then(|| Value::from(message.tool_calls.clone()).to_string());
+    let mut insert = c.prepare_cached(
+        "INSERT INTO said (id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
+                           platform_message_id, timestamp)
+         VALUES (1 + COALESCE((SELECT MAX(id) FROM said),
+                              MAX(COALESCE((SELECT MAX(id) FROM messages), 0),
+                                  COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0))),
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+    )?;
+    Ok(insert.insert(params![
+        session_id,
+        message.role.as_str(),
+        message.content.encode(),
+        tool_calls,
+        message.tool_call_id,
+        message.tool_name,
+        message.finish_reason,
+        message.platform_message_id,
+        clock::now(),
+    ])?)
+}
+
+/// The end of every transaction: what was said in it takes its place.
+pub(super) fn put_in_place(c: &Connection) -> Result<(), StoreError> {
+    let mut said = c.prepare_cached("SELECT 1 FROM said")?;
+    if !said.exists([])? {
+        return Ok(());
     }
-    statement.execute(params_from_iter(values))?;
-    // Nobody else writes meanwhile, so the rows of one statement have ids in a row. (RETURNING would tell them too, but
-    // fills a table of its own first.)
-    let last = c.last_insert_rowid();
-    Ok((last - messages.len() as i64 + 1..=last).collect())
+    c.prepare_cached(
+        "INSERT INTO messages (id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
+                               platform_message_id, timestamp, active)
+         SELECT id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason, platform_message_id,
+                timestamp, 1 FROM said ORDER BY id",
+    )?
+    .execute([])?;
+    c.prepare_cached("DELETE FROM said")?.execute([])?;
+    Ok(())
 }
 
 /// Hermes takes a session that never called a model for an abandoned one.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
-use super::StoreError;
 use super::schema::{self, HERMES_SCHEMA_VERSION, OWN_SCHEMA_VERSION};
+use super::{StoreError, messages};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
@@ -129,6 +129,7 @@ fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
     stable_plans(&connection)?;
     connection.set_prepared_statement_cache_capacity(128);
     schema::bring_up(&connection)?;
+    connection.execute_batch(messages::STAGE)?;
     // From here on the writer retries with jitter itself.
     connection.busy_timeout(Duration::ZERO)?;
     Ok(connection)

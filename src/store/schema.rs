@@ -154,6 +154,8 @@ const TITLE_INDEX: &str = "CREATE UNIQUE INDEX IF NOT EXISTS idx_sessions_title_
 const OWN_TABLES: &str = "
 CREATE TABLE IF NOT EXISTS hermesd_schema (version INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS hermesd_sessions_live ON sessions(started_at) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS hermesd_sessions_left ON sessions(ended_at)
+    WHERE end_reason IN ('cli_close', 'agent_close', 'tui_close');
 CREATE TABLE IF NOT EXISTS hermesd_handoffs (
     id INTEGER PRIMARY KEY,
     session_id TEXT NOT NULL,
@@ -181,7 +183,6 @@ CREATE TABLE IF NOT EXISTS hermesd_handoffs (
 CREATE UNIQUE INDEX IF NOT EXISTS hermesd_handoffs_in_flight
     ON hermesd_handoffs(session_id) WHERE state IN ('pending', 'running');
 CREATE INDEX IF NOT EXISTS hermesd_handoffs_session ON hermesd_handoffs(session_id);
-CREATE INDEX IF NOT EXISTS hermesd_handoffs_completed ON hermesd_handoffs(ended_at) WHERE state = 'completed';
 CREATE TABLE IF NOT EXISTS hermesd_deliveries (
     id INTEGER PRIMARY KEY,
     platform TEXT NOT NULL,
@@ -238,6 +239,7 @@ UPDATE hermesd_handoffs SET stages =
     (SELECT json_group_object(stage, at) FROM hermesd_stages WHERE handoff_id = hermesd_handoffs.id);
 DROP TABLE hermesd_stages;
 DROP INDEX hermesd_handoffs_running;
+DROP INDEX hermesd_handoffs_completed;
 DROP INDEX hermesd_deliveries_handoff;
 DROP INDEX hermesd_deliveries_open;
 ";

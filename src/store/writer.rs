@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::StoreError;
 use super::checkpoint::Checkpoints;
+use super::{StoreError, messages};
 
 /// Jobs that may wait; past it callers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -290,10 +290,7 @@ impl Desk {
         let connection = &self.connection;
         self.begin()?;
         let outcome = if group.iter_mut().all(|job| job.run(connection)) {
-            let commit = connection
-                .prepare_cached("COMMIT")
-                .and_then(|mut s| s.execute([]));
-            commit.map(|_| Done::Committed).map_err(StoreError::from)
+            self.finish().map(|()| Done::Committed)
         } else {
             Ok(Done::RolledBack)
         };
@@ -302,6 +299,12 @@ impl Desk {
             connection.execute_batch("ROLLBACK")?;
         }
         outcome
+    }
+
+    fn finish(&self) -> Result<(), StoreError> {
+        messages::put_in_place(&self.connection)?;
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(())
     }
 
     fn begin(&self) -> Result<(), StoreError> {
