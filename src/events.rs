@@ -128,13 +128,14 @@ impl Bus {
     }
 
     /// Resolves when the end of this handoff is told. Ask before looking into the store, so that no end falls in between.
-    pub fn ending(&self, id: i64) -> oneshot::Receiver<()> {
-        let (ended, ending) = oneshot::channel();
-        let mut endings = self.endings();
-        let waiting = endings.entry(id).or_default();
-        waiting.retain(|other| !other.is_closed());
-        waiting.push(ended);
-        ending
+    pub fn ending(&self, id: i64) -> Ending {
+        let (ended, told) = oneshot::channel();
+        self.endings().entry(id).or_default().push(ended);
+        Ending {
+            id,
+            told,
+            bus: self.clone(),
+        }
     }
 
     fn endings(&self) -> MutexGuard<'_, HashMap<i64, Vec<oneshot::Sender<()>>>> {
@@ -145,6 +146,33 @@ impl Bus {
 
     pub fn listen(&self) -> broadcast::Receiver<Arc<Told>> {
         self.sender.subscribe()
+    }
+}
+
+/// The wait for a handoff's end. Dropped, it leaves nothing behind.
+pub struct Ending {
+    id: i64,
+    told: oneshot::Receiver<()>,
+    bus: Bus,
+}
+
+impl Ending {
+    pub async fn told(&mut self) {
+        // An error would mean that nobody can tell any more; the caller looks into the store either way.
+        let _ = (&mut self.told).await;
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.told.close();
+        let mut endings = self.bus.endings();
+        if let Some(waiting) = endings.get_mut(&self.id) {
+            waiting.retain(|other| !other.is_closed());
+            if waiting.is_empty() {
+                endings.remove(&self.id);
+            }
+        }
     }
 }
 
@@ -173,6 +201,24 @@ mod tests {
             sent_ids: Vec::new(),
             stages: Vec::new(),
         }
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_an_end_leaves_nothing_behind() {
+        let bus = Bus::default();
+        let (mut first, second) = (bus.ending(1), bus.ending(1));
+        drop(second);
+        bus.tell(Event::HandoffEnded {
+            id: 1,
+            session_id: "s".into(),
+            platform: "local".into(),
+            state: State::Completed,
+            error: None,
+        });
+        first.told().await;
+        drop(bus.ending(2));
+        drop(first);
+        assert!(bus.endings().is_empty());
     }
 
     #[test]

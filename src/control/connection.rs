@@ -276,31 +276,36 @@ impl Reader<'_> {
     }
 
     async fn start(&mut self, id: Option<Value>, call: Call) {
+        while self.waits.try_join_next().is_some() {}
         while self.waits.len() + self.work.len() >= IN_FLIGHT {
             tokio::time::sleep(Duration::from_millis(1)).await;
             while self.waits.try_join_next().is_some() {}
         }
-        let is_wait = matches!(call, Call::HandoffWait(_));
         let (desk, outbox) = (self.desk.clone(), self.outbox.clone());
-        let task = async move {
-            let answer = verbs::perform(&desk, call).await;
-            if let Some(id) = id {
-                let _ = outbox.send(response(id, answer)).await;
-            }
-        };
-        // What a request has set going is not stopped by a client that leaves; only waiting is pointless then.
-        if is_wait {
-            self.waits.spawn(task);
+        // What a request has set going is not stopped by a client that leaves; only waiting is pointless then. There may
+        // be many who wait, so their tasks hold no more than that takes.
+        if let Call::HandoffWait(wish) = call {
+            self.waits.spawn(async move {
+                let answer = verbs::wait(&desk, wish.id).await;
+                respond(&outbox, id, answer).await;
+            });
         } else {
-            self.work.spawn(task);
+            self.work.spawn(async move {
+                let answer = verbs::perform(&desk, call).await;
+                respond(&outbox, id, answer).await;
+            });
         }
     }
 
     async fn answer(&self, id: Option<Value>, answer: Answer) {
-        // A request without an id wants no answer, not even a bad one.
-        if let Some(id) = id {
-            let _ = self.outbox.send(response(id, answer)).await;
-        }
+        respond(&self.outbox, id, answer).await;
+    }
+}
+
+async fn respond(outbox: &mpsc::Sender<Vec<u8>>, id: Option<Value>, answer: Answer) {
+    // A request without an id wants no answer, not even a bad one.
+    if let Some(id) = id {
+        let _ = outbox.send(response(id, answer)).await;
     }
 }
 

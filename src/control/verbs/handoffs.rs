@@ -37,14 +37,14 @@ fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
 }
 
 /// Answers when the handoff has ended. Listens before it looks, so that no end falls in between.
-pub(super) async fn wait(desk: &Desk, id: i64) -> Answer {
+pub(in crate::control) async fn wait(desk: &Desk, id: i64) -> Answer {
     loop {
-        let ending = desk.bus.ending(id);
+        let mut ending = desk.bus.ending(id);
         let handoff = find(desk, id)?;
         if handoff.state.is_final() {
             return answer(&views::handoff(&handoff));
         }
-        let _ = tokio::time::timeout(LOOK_AGAIN, ending).await;
+        let _ = tokio::time::timeout(LOOK_AGAIN, ending.told()).await;
     }
 }
 

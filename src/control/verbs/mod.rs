@@ -17,6 +17,7 @@ use crate::handoff::request::RequestError;
 use crate::protocol::{Call, RpcError, code};
 use crate::store::StoreError;
 
+pub(super) use handoffs::wait;
 pub(super) use status::hello;
 
 pub(super) type Answer = Result<Box<RawValue>, RpcError>;
