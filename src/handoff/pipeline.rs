@@ -226,7 +226,7 @@ async fn reached(context: &Context, claim: &Claim, before: Option<Stage>) {
         if Some(stage) <= before || Some(stage) > handoff.stage {
             continue;
         }
-        tracing::info!(stage = stage.as_str(), "handoff stage");
+        tracing::debug!(stage = stage.as_str(), "handoff stage");
         context.bus.tell(Event::HandoffStage {
             id: handoff.id,
             session_id: handoff.session_id.clone(),

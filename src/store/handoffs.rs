@@ -138,9 +138,10 @@ impl Store {
             if claimed == 0 {
                 return Ok(None);
             }
-            let platform = sessions::by_id(c, &session_id)?.and_then(|s| s.handoff_platform);
-            let id = journal::adopt(c, changed, &session_id, &platform.unwrap_or_default())?;
-            journal::start(c, id, &owner, lease_until, &home_of).map(Some)
+            let session = sessions::by_id(c, &session_id)?.ok_or(StoreError::Closed)?;
+            let platform = session.handoff_platform.as_deref().unwrap_or_default();
+            let id = journal::adopt(c, changed, &session_id, platform)?;
+            journal::start(c, &session, id, &owner, lease_until, &home_of).map(Some)
         })
         .await
     }

@@ -8,10 +8,11 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::messages::{self, Said};
 use super::routing::{self, Displaced};
-use super::{Claim, StoreError, deliveries, lenient, sessions};
+use super::{Claim, StoreError, deliveries, lenient};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 use crate::platform::Home;
+use crate::session::Session;
 
 /// The bindings that a transaction changes: they have to reach the mirror after the commit.
 pub(super) struct Changed<'a> {
@@ -115,13 +116,13 @@ pub(super) fn close(
 /// where it was.
 pub(super) fn start(
     c: &Connection,
+    session: &Session,
     id: i64,
     owner: &str,
     lease_until: f64,
     home_of: impl Fn(&str) -> Option<Home>,
 ) -> Result<Claim, StoreError> {
     let mut handoff = by_id(c, id)?.ok_or(StoreError::Closed)?;
-    let session = sessions::by_id(c, &handoff.session_id)?.ok_or(StoreError::Closed)?;
     let now = clock::now();
     handoff.state = State::Running;
     if handoff.stage.is_none() {

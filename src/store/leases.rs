@@ -91,11 +91,11 @@ impl Store {
                     c,
                     changed,
                     &session.id,
-                    &session.handoff_platform.unwrap_or_default(),
+                    session.handoff_platform.as_deref().unwrap_or_default(),
                 )?,
                 _ => return Ok(None),
             };
-            journal::start(c, id, &owner, lease_until, &home_of).map(Some)
+            journal::start(c, &session, id, &owner, lease_until, &home_of).map(Some)
         })
         .await
     }
