@@ -17,6 +17,7 @@ mod control_socket;
 mod control_start;
 mod faults;
 mod handoff_e2e;
+mod history;
 mod odd_rows;
 mod ownership;
 mod recovery;

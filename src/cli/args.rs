@@ -152,6 +152,42 @@ pub enum SessionsVerb {
         #[arg(long, value_name = "N")]
         last: Option<usize>,
     },
+    /// Find messages by their words.
+    #[command(
+        after_help = "All words have to be in the message; quote a phrase, and end a word with * to find what begins so.\n\nExamples:\n  hermesctl sessions search parser \"off by one\"\n  hermesctl sessions search 'deploy*' --limit 5"
+    )]
+    Search {
+        /// Words, or phrases in quotes.
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Write a session out, to read or to keep.
+    #[command(
+        after_help = "Examples:\n  hermesctl sessions export \"Fix the parser\" > parser.md\n  hermesctl sessions export 20260131 --format json --output parser.json"
+    )]
+    Export {
+        /// Id, beginning of an id, or title.
+        session: String,
+        #[arg(long, value_enum, default_value_t = ExportFormat::Markdown)]
+        format: ExportFormat,
+        /// A file that does not exist yet [default: standard output].
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Give a session another title; an empty one takes it away.
+    Rename {
+        /// Id, beginning of an id, or title.
+        session: String,
+        title: String,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+pub enum ExportFormat {
+    Json,
+    Markdown,
 }
 
 #[derive(Debug, clap::Args)]

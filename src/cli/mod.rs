@@ -6,6 +6,7 @@ mod backend;
 pub mod demo;
 mod error;
 mod events;
+mod export;
 mod handoff;
 mod handoffs;
 pub mod output;
@@ -40,7 +41,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
     match args.verb {
         Verb::Handoff(wish) => handoff::run(&backend, &config, &out, wish).await,
         Verb::Handoffs(wish) => handoffs::run(&backend, &config, &out, wish).await,
-        Verb::Sessions(wish) => sessions::run(&backend, &out, wish).await,
+        Verb::Sessions(wish) => sessions::run(&backend, &config, &out, wish).await,
         Verb::Platforms => platforms::run(&backend, &config, &out).await,
         Verb::Status => status::run(&backend, &config, &out).await,
         Verb::Events(wish) => events::run(&backend, &out, wish).await,

@@ -39,6 +39,11 @@ impl Output {
         }
     }
 
+    /// What was asked for in a format of its own, whatever the mode.
+    pub fn text(&self, text: &str) -> Result<(), CliError> {
+        write_line(text)
+    }
+
     /// One JSON value on a line, in JSON mode.
     pub fn value(&self, value: &impl Serialize) -> Result<(), CliError> {
         if !self.json {

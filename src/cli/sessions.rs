@@ -1,22 +1,26 @@
-//! `hermesctl sessions`: list, show, transcript.
+//! `hermesctl sessions`: list, show, transcript, search, rename; export has a file of its own.
 
 use serde_json::Value;
 
 use super::CliError;
 use super::args::{SessionsArgs, SessionsVerb};
 use super::backend::Backend;
+use super::export;
 use super::output::{BOLD, FAINT, Output};
 use crate::clock;
+use crate::config::Config;
 use crate::control::views;
 use crate::handoff::request::resolve;
 use crate::protocol::{
-    Call, MessageView, SessionList, SessionName, SessionView, TranscriptView, TranscriptWish,
+    Call, HitView, MessageView, SessionList, SessionName, SessionRename, SessionSearch,
+    SessionView, TranscriptView, TranscriptWish,
 };
 use crate::session::transcript::Content;
 use crate::store::SessionFilter;
 
 pub(super) async fn run(
     backend: &Backend,
+    config: &Config,
     out: &Output,
     args: SessionsArgs,
 ) -> Result<(), CliError> {
@@ -32,6 +36,13 @@ pub(super) async fn run(
         } => list(backend, out, source, live, limit).await,
         SessionsVerb::Show { session } => show(backend, out, session).await,
         SessionsVerb::Transcript { session, last } => transcript(backend, out, session, last).await,
+        SessionsVerb::Search { words, limit } => search(backend, out, words, limit).await,
+        SessionsVerb::Export {
+            session,
+            format,
+            output,
+        } => export::run(backend, config, out, &session, format, output.as_deref()).await,
+        SessionsVerb::Rename { session, title } => rename(backend, out, session, title).await,
     }
 }
 
@@ -134,13 +145,26 @@ async fn transcript(
     name: String,
     last: Option<usize>,
 ) -> Result<(), CliError> {
+    let whole = whole(backend, &name, last).await?;
+    for message in &whole.messages {
+        print(out, message)?;
+    }
+    out.value(&whole)
+}
+
+/// All of it, or the last so many messages.
+pub(super) async fn whole(
+    backend: &Backend,
+    name: &str,
+    last: Option<usize>,
+) -> Result<TranscriptView, CliError> {
     let mut pages: Vec<TranscriptView> = Vec::new();
     let mut wanted = last;
     loop {
         let before = pages
             .last()
             .and_then(|page| page.messages.iter().map(|m| m.id).min());
-        let page = page(backend, &name, wanted, before).await?;
+        let page = page(backend, name, wanted, before).await?;
         let (got, earlier) = (page.messages.len(), page.earlier);
         pages.push(page);
         wanted = wanted.map(|n| n.saturating_sub(got));
@@ -156,14 +180,93 @@ async fn transcript(
         .rev()
         .flat_map(|page| page.messages)
         .collect();
-    for message in &messages {
-        print(out, message)?;
-    }
-    out.value(&TranscriptView {
+    Ok(TranscriptView {
         session,
         messages,
         earlier,
     })
+}
+
+async fn search(
+    backend: &Backend,
+    out: &Output,
+    words: Vec<String>,
+    limit: usize,
+) -> Result<(), CliError> {
+    let hits: Vec<HitView> = match backend {
+        Backend::Daemon(client) => {
+            let limit = Some(limit);
+            client
+                .call(Call::SessionSearch(SessionSearch { words, limit }))
+                .await?
+        }
+        Backend::Direct(store) => {
+            let hits = store.search(&words, limit).await?;
+            hits.iter().map(views::hit).collect()
+        }
+    };
+    out.value(&hits)?;
+    if hits.is_empty() {
+        return out.line("Nothing found.");
+    }
+    for hit in &hits {
+        let name = hit.title.as_deref().unwrap_or(&hit.session);
+        out.line(format!(
+            "{} {}",
+            out.styled(BOLD, name),
+            out.styled(
+                FAINT,
+                &format!(
+                    "{}, {}, {}",
+                    hit.session,
+                    hit.role,
+                    clock::readable(hit.timestamp)
+                )
+            )
+        ))?;
+        let snippet: Vec<&str> = hit.snippet.split_whitespace().collect();
+        out.line(format!("  {}", highlighted(out, &snippet.join(" "))))?;
+    }
+    Ok(())
+}
+
+/// What was found in bold where there are colours, between its marks where there are none.
+fn highlighted(out: &Output, snippet: &str) -> String {
+    let mut text = String::new();
+    let mut rest = snippet;
+    while let Some((before, marked)) = rest.split_once(">>>") {
+        let (found, after) = marked.split_once("<<<").unwrap_or((marked, ""));
+        text.push_str(before);
+        match out.styled(BOLD, found) {
+            plain if plain == found => text.push_str(&format!(">>>{found}<<<")),
+            bold => text.push_str(&bold),
+        }
+        rest = after;
+    }
+    text + rest
+}
+
+async fn rename(
+    backend: &Backend,
+    out: &Output,
+    session: String,
+    title: String,
+) -> Result<(), CliError> {
+    let renamed: SessionView = match backend {
+        Backend::Daemon(client) => {
+            client
+                .call(Call::SessionRename(SessionRename { session, title }))
+                .await?
+        }
+        Backend::Direct(store) => {
+            views::session(&crate::session::rename(store, &session, &title).await?)
+        }
+    };
+    out.value(&renamed)?;
+    match &renamed.title {
+        Some(title) => out.line(format!("{} is now called \"{title}\".", renamed.id)),
+        None => out.line(format!("{} has no title any more.", renamed.id)),
+    }
 }
 
 async fn page(

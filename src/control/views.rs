@@ -6,12 +6,12 @@ use crate::events::{Event, Told};
 use crate::handoff::Handoff;
 use crate::platform::{Opened, PlatformStatus};
 use crate::protocol::{
-    EventKind, EventView, HandoffView, LocalMessageView, LocalThreadView, MAX_FRAME, MessageView,
-    PlatformView, SessionView, StageView, TranscriptView,
+    EventKind, EventView, HandoffView, HitView, LocalMessageView, LocalThreadView, MAX_FRAME,
+    MessageView, PlatformView, SessionView, StageView, TranscriptView,
 };
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Transcript};
-use crate::store::{LocalMessage, LocalThread};
+use crate::store::{Hit, LocalMessage, LocalThread};
 
 /// What a page of a transcript may take, so that it fits a frame with room to spare.
 const PAGE_BYTES: usize = MAX_FRAME / 2;
@@ -37,6 +37,18 @@ pub fn session(session: &Session) -> SessionView {
         handoff_state: s.handoff_state,
         handoff_platform: s.handoff_platform,
         handoff_error: s.handoff_error,
+    }
+}
+
+pub fn hit(hit: &Hit) -> HitView {
+    HitView {
+        session: hit.session_id.clone(),
+        title: hit.title.clone(),
+        source: hit.source.clone(),
+        message: hit.message_id,
+        role: hit.role.clone(),
+        timestamp: hit.timestamp,
+        snippet: hit.snippet.clone(),
     }
 }
 
@@ -74,29 +86,42 @@ pub fn transcript(
     }
 }
 
+/// All of it, whatever its size: not for the socket.
+pub fn whole_transcript(of: &Session, transcript: &Transcript) -> TranscriptView {
+    TranscriptView {
+        session: session(of),
+        messages: transcript.messages.iter().map(whole_message).collect(),
+        earlier: false,
+    }
+}
+
+/// Cut to fit a frame.
 fn message(message: &Message) -> MessageView {
+    let mut view = whole_message(message);
+    match &message.content {
+        Some(Content::Text(text)) => view.content = Value::from(shortened(text)),
+        Some(parts @ Content::Parts(_)) if view.content.to_string().len() > MESSAGE_BYTES => {
+            view.content = Value::from(shortened(&parts.plain()));
+        }
+        _ => {}
+    }
+    if Value::from(view.tool_calls.clone()).to_string().len() > MESSAGE_BYTES {
+        view.tool_calls = Vec::new();
+    }
+    view
+}
+
+fn whole_message(message: &Message) -> MessageView {
     let content = match &message.content {
         None => Value::Null,
-        Some(Content::Text(text)) => Value::from(shortened(text)),
-        Some(parts @ Content::Parts(list)) => {
-            let value = Value::from(list.clone());
-            if value.to_string().len() > MESSAGE_BYTES {
-                Value::from(shortened(&parts.plain()))
-            } else {
-                value
-            }
-        }
+        Some(Content::Text(text)) => Value::from(text.as_str()),
+        Some(Content::Parts(list)) => Value::from(list.clone()),
     };
-    let calls = Value::from(message.tool_calls.clone()).to_string().len();
     MessageView {
         id: message.id,
         role: message.role.as_str().to_owned(),
         content,
-        tool_calls: if calls > MESSAGE_BYTES {
-            Vec::new()
-        } else {
-            message.tool_calls.clone()
-        },
+        tool_calls: message.tool_calls.clone(),
         tool_call_id: message.tool_call_id.clone(),
         tool_name: message.tool_name.clone(),
         timestamp: message.timestamp,

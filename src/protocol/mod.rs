@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use views::{
-    EventKind, EventView, HandoffView, LocalMessageView, LocalThreadView, MessageView,
+    EventKind, EventView, HandoffView, HitView, LocalMessageView, LocalThreadView, MessageView,
     PlatformView, SessionView, StageView, StatusView, TranscriptView,
 };
 
@@ -49,6 +49,10 @@ pub enum Call {
     SessionShow(SessionName),
     #[serde(rename = "session.transcript")]
     SessionTranscript(TranscriptWish),
+    #[serde(rename = "session.search")]
+    SessionSearch(SessionSearch),
+    #[serde(rename = "session.rename")]
+    SessionRename(SessionRename),
     #[serde(rename = "handoff.request")]
     HandoffRequest(HandoffRequest),
     /// Answered when the handoff has ended.
@@ -74,13 +78,15 @@ pub enum Call {
 }
 
 /// The methods, for telling an unknown one from wrong parameters and for the manual.
-pub const METHODS: [&str; 16] = [
+pub const METHODS: [&str; 18] = [
     "hello",
     "status",
     "platform.list",
     "session.list",
     "session.show",
     "session.transcript",
+    "session.search",
+    "session.rename",
     "handoff.request",
     "handoff.wait",
     "handoff.list",
@@ -143,6 +149,23 @@ pub struct TranscriptWish {
     /// Only messages before this row, for paging back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionSearch {
+    /// Words or phrases, all of which have to be there; one may end in `*`.
+    pub words: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionRename {
+    pub session: String,
+    /// Empty to take the title away.
+    pub title: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

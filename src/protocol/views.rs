@@ -45,6 +45,20 @@ pub struct SessionView {
     pub handoff_error: Option<String>,
 }
 
+/// A message in which something was found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HitView {
+    pub session: String,
+    pub title: Option<String>,
+    pub source: String,
+    /// The row of the message.
+    pub message: i64,
+    pub role: String,
+    pub timestamp: f64,
+    /// A piece of it, with what was found between `>>>` and `<<<`.
+    pub snippet: String,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TranscriptView {
     pub session: SessionView,

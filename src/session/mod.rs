@@ -1,10 +1,13 @@
-//! What a session is to the rest of the house: its source, its key, and its transcript. No storage, no wire.
+//! What a session is to the rest of the house: its source, its key, its title and its transcript. No wire.
 
 mod key;
+mod rename;
 mod source;
+pub mod title;
 pub mod transcript;
 
 pub use key::{KeyRules, session_key};
+pub use rename::rename;
 pub use source::{ChatType, Source};
 
 /// Sources of sessions that live in a terminal rather than in a chat.

@@ -17,6 +17,7 @@ mod open;
 mod readers;
 mod routing;
 mod schema;
+mod search;
 mod sessions;
 mod writer;
 
@@ -34,6 +35,7 @@ pub use local::{LocalMessage, LocalThread};
 pub use messages::NewMessage;
 pub use open::OpenMode;
 pub use schema::HERMES_SCHEMA_VERSION;
+pub use search::Hit;
 pub use sessions::{SessionFilter, SessionMatch};
 
 /// A handle that any task may clone and use. The last one dropped closes the database.

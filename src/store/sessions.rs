@@ -88,6 +88,36 @@ impl Store {
             .await
     }
 
+    /// Titles are unique: [`StoreError::Conflict`] when another conversation holds this one.
+    pub async fn rename_session(&self, id: &str, title: Option<&str>) -> Result<(), StoreError> {
+        let (id, title) = (id.to_owned(), title.map(str::to_owned));
+        self.write(move |c| {
+            let holder: Option<String> = c
+                .query_row(
+                    "SELECT id FROM sessions WHERE title = ?1 AND id <> ?2",
+                    params![title, id],
+                    |row| lenient::name(row, 0),
+                )
+                .optional()?;
+            if let Some(holder) = holder {
+                // Nobody sees the compressed predecessors of a session, so nobody could free the title.
+                if tip(c, &holder)? != id {
+                    let title = title.as_deref().unwrap_or_default();
+                    return Err(StoreError::Conflict(format!(
+                        "the title {title:?} belongs to session {holder}"
+                    )));
+                }
+                c.execute("UPDATE sessions SET title = NULL WHERE id = ?1", [holder])?;
+            }
+            c.execute(
+                "UPDATE sessions SET title = ?2 WHERE id = ?1",
+                params![id, title],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
     pub async fn session_count(&self) -> Result<i64, StoreError> {
         self.read(|c| Ok(c.query_row("SELECT count(*) FROM sessions", [], |row| row.get(0))?))
             .await

@@ -40,6 +40,8 @@ pub(super) async fn perform(desk: &Desk, call: Call) -> Answer {
         Call::SessionList(wish) => sessions::list(desk, wish).await,
         Call::SessionShow(wish) => sessions::show(desk, &wish.session),
         Call::SessionTranscript(wish) => sessions::transcript(desk, wish).await,
+        Call::SessionSearch(wish) => sessions::search(desk, wish).await,
+        Call::SessionRename(wish) => sessions::rename(desk, wish).await,
         Call::HandoffRequest(wish) => handoffs::request(desk, wish).await,
         Call::HandoffWait(wish) => handoffs::wait(desk, wish.id).await,
         Call::HandoffList(wish) => handoffs::list(desk, wish).await,

@@ -1,9 +1,10 @@
-//! `session.list`, `session.show`, `session.transcript`.
+//! `session.list`, `.show`, `.transcript`, `.search`, `.rename`.
 
 use super::{Answer, LONGEST_LIST, USUAL_LIST, answer};
 use crate::control::{Desk, views};
 use crate::handoff::request::resolve;
-use crate::protocol::{SessionList, TranscriptWish};
+use crate::protocol::{SessionList, SessionRename, SessionSearch, TranscriptWish};
+use crate::session;
 use crate::store::SessionFilter;
 
 pub(super) async fn list(desk: &Desk, wish: SessionList) -> Answer {
@@ -32,4 +33,15 @@ pub(super) async fn transcript(desk: &Desk, wish: TranscriptWish) -> Answer {
         wish.last,
         wish.before,
     ))
+}
+
+pub(super) async fn search(desk: &Desk, wish: SessionSearch) -> Answer {
+    let limit = wish.limit.unwrap_or(USUAL_LIST).min(LONGEST_LIST);
+    let hits = desk.store.search(&wish.words, limit).await?;
+    answer(&hits.iter().map(views::hit).collect::<Vec<_>>())
+}
+
+pub(super) async fn rename(desk: &Desk, wish: SessionRename) -> Answer {
+    let session = session::rename(&desk.store, &wish.session, &wish.title).await?;
+    answer(&views::session(&session))
 }

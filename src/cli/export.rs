@@ -1,0 +1,146 @@
+//! `hermesctl sessions export`: a whole session as Markdown to read or as JSON to keep.
+
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::CliError;
+use super::args::ExportFormat;
+use super::backend::Backend;
+use super::output::Output;
+use super::sessions;
+use crate::clock;
+use crate::config::Config;
+use crate::control::views;
+use crate::handoff::request::resolve;
+use crate::protocol::{MessageView, TranscriptView};
+use crate::session::transcript::Content;
+
+pub(super) async fn run(
+    backend: &Backend,
+    config: &Config,
+    out: &Output,
+    name: &str,
+    format: ExportFormat,
+    output: Option<&Path>,
+) -> Result<(), CliError> {
+    let whole = load(backend, config, name).await?;
+    let text = match format {
+        // What `--json` asks for cannot be Markdown, unless that goes elsewhere.
+        ExportFormat::Markdown if output.is_some() || !out.is_json() => markdown(&whole),
+        _ => serde_json::to_string_pretty(&whole).map_err(|e| CliError::Other(e.to_string()))?,
+    };
+    let Some(file) = output else {
+        return out.text(text.trim_end());
+    };
+    write(file, &text)?;
+    let (file, count) = (file.display().to_string(), whole.messages.len());
+    out.value(&json!({"session": whole.session.id, "file": file, "messages": count}))?;
+    out.line(format!("{count} messages are in {file}."))
+}
+
+/// From the database itself where it is ours to read: what crosses the socket is cut to fit its frames.
+async fn load(backend: &Backend, config: &Config, name: &str) -> Result<TranscriptView, CliError> {
+    let here = match backend {
+        Backend::Direct(_) => true,
+        Backend::Daemon(client) => client.server().home == config.home.display().to_string(),
+    };
+    if here && let Ok(Backend::Direct(store)) = Backend::direct(config) {
+        let session = resolve(&store, name)?;
+        let transcript = store.transcript(&session.id).await?;
+        return Ok(views::whole_transcript(&session, &transcript));
+    }
+    sessions::whole(backend, name, None).await
+}
+
+/// Readable by nobody else, and never over something that is there.
+fn write(file: &Path, text: &str) -> Result<(), CliError> {
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create_new(true).mode(0o600).open(file);
+    let written = opened.and_then(|mut opened| {
+        opened.write_all(text.trim_end().as_bytes())?;
+        opened.write_all(b"\n")
+    });
+    written.map_err(|error| CliError::Refused {
+        kind: "output".into(),
+        message: format!("{}: {error}", file.display()),
+        hint: Some("name a file that does not exist yet, in a directory that does".into()),
+    })
+}
+
+fn markdown(whole: &TranscriptView) -> String {
+    let session = &whole.session;
+    let title = session.title.as_deref().unwrap_or(&session.id);
+    let mut text = format!("# {title}\n\n");
+    let mut fact = |name: &str, value: Option<&str>| {
+        if let Some(value) = value {
+            let _ = writeln!(text, "- {name}: {value}");
+        }
+    };
+    fact("session", Some(&session.id));
+    fact("source", Some(&session.source));
+    fact("model", session.model.as_deref());
+    fact("started", Some(&clock::readable(session.started_at)));
+    fact("ended", session.ended_at.map(clock::readable).as_deref());
+    for message in &whole.messages {
+        text.push_str(&section(message));
+    }
+    text
+}
+
+fn section(message: &MessageView) -> String {
+    let who = match (message.role.as_str(), &message.tool_name) {
+        ("user", _) => "You".to_owned(),
+        ("assistant", _) => "Agent".to_owned(),
+        ("tool", Some(tool)) => format!("Tool {tool}"),
+        (role, _) => role.to_owned(),
+    };
+    let mut text = format!("\n## {who}, {}\n", clock::readable(message.timestamp));
+    let said = match &message.content {
+        Value::String(said) => said.clone(),
+        Value::Array(parts) => Content::Parts(parts.clone()).plain(),
+        _ => String::new(),
+    };
+    if message.role == "tool" {
+        text.push_str(&fenced("", &said));
+    } else if !said.trim().is_empty() {
+        let _ = write!(text, "\n{}\n", said.trim_end());
+    }
+    for call in &message.tool_calls {
+        let function = &call["function"];
+        let name = function["name"].as_str().unwrap_or("tool");
+        let _ = write!(text, "\nCalls `{name}`:\n");
+        let arguments = function["arguments"].as_str().unwrap_or_default();
+        text.push_str(&fenced("json", arguments));
+    }
+    text
+}
+
+/// In a fence that is longer than any inside.
+fn fenced(language: &str, text: &str) -> String {
+    let longest = text
+        .split(|c| c != '`')
+        .map(str::len)
+        .max()
+        .unwrap_or_default();
+    let fence = "`".repeat((longest + 1).max(3));
+    format!("\n{fence}{language}\n{}\n{fence}\n", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fenced;
+
+    #[test]
+    fn a_fence_holds_whatever_is_inside() {
+        assert_eq!(fenced("", "plain"), "\n```\nplain\n```\n");
+        assert_eq!(
+            fenced("md", "```\ncode\n```"),
+            "\n````md\n```\ncode\n```\n````\n"
+        );
+    }
+}

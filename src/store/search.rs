@@ -1,0 +1,156 @@
+//! Finding words in what was said, by way of Hermes' full-text indexes.
+
+use rusqlite::{Connection, Row};
+
+use super::{Store, StoreError, lenient, schema};
+
+/// How the words that were found are marked, as Hermes does it.
+const MARKS: (&str, &str) = (">>>", "<<<");
+/// Characters on each side of what was found without an index.
+const AROUND: usize = 60;
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Hit {
+    pub session_id: String,
+    pub title: Option<String>,
+    pub source: String,
+    pub message_id: i64,
+    pub role: String,
+    pub timestamp: f64,
+    /// A piece of the message, with what was found between `>>>` and `<<<`.
+    pub snippet: String,
+}
+
+impl Store {
+    /// Messages that hold all the words (or phrases), the best match first. A word may end in `*`. What was rewound is
+    /// left out; what compression has archived is found.
+    pub async fn search(&self, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
+        let words: Vec<String> = words
+            .iter()
+            .map(|word| word.trim().replace('\0', ""))
+            .filter(|word| !word.trim_matches('*').is_empty())
+            .collect();
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.read(move |c| search(c, &words, limit)).await
+    }
+}
+
+fn search(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
+    let indexed = |table| schema::table_exists(c, table);
+    let mut hits = Vec::new();
+    if indexed("messages_fts")? {
+        hits = matching(c, "messages_fts", &query(words), limit)?;
+    }
+    // Whole words were not found; parts of words may be, from three letters on, which is also how languages that do
+    // not put spaces between their words are searched.
+    let short = words.iter().any(|word| plain(word).chars().count() < 3);
+    if hits.is_empty() && !short && indexed("messages_fts_trigram")? {
+        let parts: Vec<String> = words.iter().map(|word| plain(word).to_owned()).collect();
+        hits = matching(c, "messages_fts_trigram", &query(&parts), limit)?;
+    }
+    let wide = short && words.iter().any(|word| !word.is_ascii());
+    if hits.is_empty() && (wide || !indexed("messages_fts")?) {
+        hits = containing(c, words, limit)?;
+    }
+    Ok(hits)
+}
+
+fn plain(word: &str) -> &str {
+    word.trim_end_matches('*')
+}
+
+/// Every word quoted, so that nothing in it is taken for the index's own language.
+fn query(words: &[String]) -> String {
+    let quoted = |word: &String| {
+        let star = if word.ends_with('*') { "*" } else { "" };
+        format!("\"{}\"{star}", plain(word).replace('"', "\"\""))
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+const COLUMNS: &str = "m.session_id, s.title, s.source, m.id, m.role, m.timestamp";
+
+fn matching(
+    c: &Connection,
+    index: &str,
+    query: &str,
+    limit: usize,
+) -> Result<Vec<Hit>, StoreError> {
+    let (open, close) = MARKS;
+    let mut statement = c.prepare_cached(&format!(
+        "SELECT {COLUMNS}, snippet({index}, 0, '{open}', '{close}', '…', 24)
+         FROM {index} JOIN messages m ON m.id = {index}.rowid JOIN sessions s ON s.id = m.session_id
+         WHERE {index} MATCH ?1 AND (m.active = 1 OR m.compacted = 1) ORDER BY rank LIMIT ?2"
+    ))?;
+    let rows = statement.query_map(rusqlite::params![query, limit as i64], hit)?;
+    lenient::readable(rows, "messages")
+}
+
+/// Without an index: every message is looked at, the newest first.
+fn containing(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
+    let conditions: Vec<String> = (0..words.len())
+        .map(|at| format!("instr(lower(m.content), lower(?{})) > 0", at + 1))
+        .collect();
+    let mut statement = c.prepare(&format!(
+        "SELECT {COLUMNS}, m.content FROM messages m JOIN sessions s ON s.id = m.session_id
+         WHERE {} AND (m.active = 1 OR m.compacted = 1) ORDER BY m.id DESC LIMIT {limit}",
+        conditions.join(" AND ")
+    ))?;
+    let words: Vec<&str> = words.iter().map(|word| plain(word)).collect();
+    let rows = statement.query_map(rusqlite::params_from_iter(&words), hit)?;
+    let mut hits = lenient::readable(rows, "messages")?;
+    for hit in &mut hits {
+        hit.snippet = cut_out(&hit.snippet, words[0]);
+    }
+    Ok(hits)
+}
+
+/// The surroundings of the first place where `word` stands, marked.
+fn cut_out(text: &str, word: &str) -> String {
+    // Written otherwise, in capitals say: then the beginning has to do.
+    let Some(at) = text.find(word) else {
+        return text.chars().take(2 * AROUND).collect();
+    };
+    let (before, after) = (&text[..at], &text[at + word.len()..]);
+    let skip = before.chars().count().saturating_sub(AROUND);
+    let lead: String = before.chars().skip(skip).collect();
+    let tail: String = after.chars().take(AROUND).collect();
+    let dots = |cut: bool| if cut { "…" } else { "" };
+    let (first, last) = (dots(skip > 0), dots(tail.len() < after.len()));
+    let (open, close) = MARKS;
+    format!("{first}{lead}{open}{word}{close}{tail}{last}")
+}
+
+fn hit(row: &Row<'_>) -> rusqlite::Result<Hit> {
+    Ok(Hit {
+        session_id: lenient::name(row, 0)?,
+        title: lenient::text(row, 1)?,
+        source: lenient::text(row, 2)?.unwrap_or_default(),
+        message_id: row.get(3)?,
+        role: lenient::text(row, 4)?.unwrap_or_default(),
+        timestamp: lenient::seconds(row, 5)?.unwrap_or_default(),
+        snippet: lenient::text(row, 6)?.unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_for_the_index() {
+        let words = ["NOT", "say \"hi\"", "par*", "a:b"].map(str::to_owned);
+        assert_eq!(query(&words), r#""NOT" "say ""hi""" "par"* "a:b""#);
+    }
+
+    #[test]
+    fn a_piece_is_cut_between_characters() {
+        let text = format!("{}解析器{}", "é".repeat(100), "ü".repeat(100));
+        let piece = cut_out(&text, "解析");
+        assert!(piece.starts_with("…é") && piece.ends_with("ü…"), "{piece}");
+        assert!(piece.contains(">>>解析<<<器"));
+        assert_eq!(cut_out("abc", "x"), "abc");
+    }
+}
