@@ -12,6 +12,7 @@ pub mod control;
 pub mod daemon;
 pub mod events;
 pub mod handoff;
+pub mod hooks;
 pub mod platform;
 pub mod protocol;
 pub mod router;

@@ -18,6 +18,7 @@ mod control_start;
 mod faults;
 mod handoff_e2e;
 mod history;
+mod hooks;
 mod odd_rows;
 mod ownership;
 mod recovery;

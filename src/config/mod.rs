@@ -21,6 +21,7 @@ use secrecy::SecretString;
 pub use layers::{Origin, Resolved};
 pub use value::Value;
 
+use crate::hooks::{HOOKS, HooksConfig};
 use crate::platform::Home;
 use crate::session::KeyRules;
 
@@ -106,6 +107,7 @@ pub struct Config {
     pub accept_newer_schema: bool,
     pub drain_timeout: Duration,
     pub log: LogConfig,
+    pub hooks: HooksConfig,
     pub platforms: Vec<PlatformConfig>,
     resolved: BTreeMap<String, Resolved>,
 }
@@ -200,6 +202,13 @@ fn build(
         log: LogConfig {
             level: get.text("log.level").unwrap_or_default(),
             target: get.text("log.target").unwrap_or_default(),
+        },
+        hooks: HooksConfig {
+            programs: HOOKS
+                .into_iter()
+                .filter_map(|(name, _)| Some((name, get.text(&format!("hooks.{name}"))?)))
+                .collect(),
+            timeout: get.duration("hooks.timeout"),
         },
         platforms: PLATFORMS.iter().map(|name| platform(name, &get)).collect(),
         home,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::PLATFORMS;
 use super::value::Kind;
 pub use super::value::parse_duration;
+use crate::hooks::HOOKS;
 
 pub struct Setting {
     pub key: String,
@@ -194,6 +195,19 @@ fn all() -> Vec<Setting> {
         Kind::Choice(&["auto", "journal", "stderr"]),
         Some("auto"),
         "Where the log goes; auto takes the journal under systemd.",
+    );
+
+    for (hook, when) in HOOKS {
+        let help = format!(
+            "Program to run when {when}. It gets JSON on standard input and the same in the environment."
+        );
+        add(&format!("hooks.{hook}"), Kind::Text, None, &help);
+    }
+    add(
+        "hooks.timeout",
+        time(TENTH),
+        Some("30s"),
+        "A hook that takes longer is killed.",
     );
 
     for platform in PLATFORMS {

@@ -23,6 +23,7 @@ use crate::control::{self, Desk, Doorman, Limits, listener};
 use crate::events::Bus;
 use crate::handoff::queue::{self, Queue};
 use crate::handoff::{Context, watch};
+use crate::hooks;
 use crate::platform::local::Local;
 use crate::platform::{Platform, Platforms, local};
 use crate::router::Router;
@@ -183,6 +184,12 @@ impl Daemon {
                 work_stop.clone(),
             ));
         }
+        // Before anything can happen. They end last, so that they hear of everything.
+        tasks.spawn(hooks::run(
+            config.hooks.clone(),
+            desk.bus.listen(),
+            control_stop.clone(),
+        ));
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
         platforms.connect_all(&tasks, &work_stop);

@@ -1,0 +1,244 @@
+//! Programs that the user wants run when something happens: JSON on standard input, the same in the environment, what they
+//! print goes to the log. A hook that fails, hangs or is missing costs nobody anything.
+
+use std::collections::BTreeMap;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, Command};
+use tokio::sync::Semaphore;
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::events::{Event, Told};
+use crate::handoff::State;
+
+/// What may have a program, and when it happens; `hooks.<name>` configures it.
+pub const HOOKS: [(&str, &str); 4] = [
+    ("on_handoff_requested", "a handoff is asked for"),
+    ("on_handoff_completed", "a handoff has gone through"),
+    (
+        "on_handoff_failed",
+        "a handoff has failed, or was cancelled",
+    ),
+    ("on_turn_end", "the agent has answered, or failed to"),
+];
+
+/// Programs that run at one time, and that may wait for it.
+const SIDE_BY_SIDE: usize = 4;
+const WAITING: usize = 1024;
+/// What is logged of a program's output.
+const OUTPUT: u64 = 16 << 10;
+/// All that a program gets to see of the daemon's own environment, which may hold tokens.
+const PASSED_ON: [&str; 7] = [
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "TZ",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+];
+
+#[derive(Debug, Clone)]
+pub struct HooksConfig {
+    /// The program of each event that has one.
+    pub programs: BTreeMap<&'static str, String>,
+    pub timeout: Duration,
+}
+
+/// Runs the programs of what is told, until `stop`; then those that are due are still waited for.
+pub async fn run(config: HooksConfig, mut told: Receiver<Arc<Told>>, stop: CancellationToken) {
+    if config.programs.is_empty() {
+        return;
+    }
+    let config = Arc::new(config);
+    let (places, running) = (Arc::new(Semaphore::new(SIDE_BY_SIDE)), TaskTracker::new());
+    loop {
+        let event = tokio::select! {
+            event = told.recv() => event,
+            () = stop.cancelled() => break,
+        };
+        match event {
+            Ok(event) => start(&config, &event, &places, &running),
+            Err(RecvError::Lagged(missed)) => {
+                tracing::warn!(missed, "too much happened at once: some hooks were not run");
+            }
+            Err(RecvError::Closed) => break,
+        }
+    }
+    // What was told on the way out.
+    loop {
+        match told.try_recv() {
+            Ok(event) => start(&config, &event, &places, &running),
+            Err(TryRecvError::Lagged(_)) => {}
+            Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+        }
+    }
+    running.close();
+    running.wait().await;
+}
+
+fn start(config: &Arc<HooksConfig>, told: &Told, places: &Arc<Semaphore>, running: &TaskTracker) {
+    let Some((name, facts)) = facts(told) else {
+        return;
+    };
+    let Some(program) = config.programs.get(name).cloned() else {
+        return;
+    };
+    if running.len() >= WAITING {
+        tracing::warn!(hook = name, "not run: too many hooks wait already");
+        return;
+    }
+    let (timeout, places) = (config.timeout, places.clone());
+    running.spawn(async move {
+        let _place = places.acquire_owned().await;
+        match tokio::time::timeout(timeout, Hook::run(name, &program, &facts)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(hook = name, program, error, "hook failed"),
+            Err(_) => tracing::warn!(hook = name, program, "hook stopped: it took too long"),
+        }
+    });
+}
+
+/// Which hook an event is for, and what it is told.
+fn facts(told: &Told) -> Option<(&'static str, Map<String, Value>)> {
+    let (name, facts) = match &told.event {
+        Event::HandoffRequested {
+            id,
+            session_id,
+            platform,
+        } => (
+            "on_handoff_requested",
+            json!({"id": id, "session_id": session_id, "platform": platform}),
+        ),
+        Event::HandoffEnded {
+            id,
+            session_id,
+            platform,
+            state,
+            error,
+        } => {
+            let name = match state {
+                State::Completed => "on_handoff_completed",
+                _ => "on_handoff_failed",
+            };
+            (
+                name,
+                json!({"id": id, "session_id": session_id, "platform": platform, "error": error}),
+            )
+        }
+        Event::TurnEnded { session_id, error } => (
+            "on_turn_end",
+            json!({"session_id": session_id, "completed": error.is_none(), "error": error}),
+        ),
+        _ => return None,
+    };
+    let mut all = Map::new();
+    all.insert("event".into(), name.into());
+    all.insert("at".into(), told.at.into());
+    if let Value::Object(facts) = facts {
+        all.extend(facts.into_iter().filter(|(_, value)| !value.is_null()));
+    }
+    Some((name, all))
+}
+
+/// A running program; dropped, it ends with everything that it started.
+struct Hook {
+    child: Child,
+    group: Option<Pid>,
+}
+
+impl Hook {
+    async fn run(name: &str, program: &str, facts: &Map<String, Value>) -> Result<(), String> {
+        let inherited = PASSED_ON
+            .iter()
+            .filter_map(|key| Some((key, std::env::var_os(key)?)));
+        let child = Command::new(program)
+            .env_clear()
+            .envs(inherited)
+            .envs(facts.iter().map(|(key, value)| variable(key, value)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(|e| format!("it cannot be started: {e}"))?;
+        let group = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .map(Pid::from_raw);
+        let mut hook = Hook { child, group };
+        // With a line end, which a shell's `read` wants to see.
+        let input = format!("{}\n", Value::Object(facts.clone()));
+        let (status, output) = hook
+            .converse(input.as_bytes())
+            .await
+            .map_err(|e| e.to_string())?;
+        hook.group = None;
+        for line in output.lines().filter(|line| !line.trim().is_empty()) {
+            tracing::info!(hook = name, "{line}");
+        }
+        match status.success() {
+            true => Ok(()),
+            false => Err(format!("{status}")),
+        }
+    }
+
+    async fn converse(&mut self, input: &[u8]) -> std::io::Result<(ExitStatus, String)> {
+        let (stdin, stdout, stderr) = (
+            self.child.stdin.take(),
+            self.child.stdout.take(),
+            self.child.stderr.take(),
+        );
+        let say = async {
+            if let Some(mut stdin) = stdin {
+                // A program need not read what it is told.
+                let _ = stdin.write_all(input).await;
+            }
+        };
+        let (mut said, mut complained) = (Vec::new(), Vec::new());
+        let hear = async {
+            if let Some(stdout) = stdout {
+                drain(stdout, &mut said).await;
+            }
+        };
+        let hear_errors = async {
+            if let Some(stderr) = stderr {
+                drain(stderr, &mut complained).await;
+            }
+        };
+        let (status, (), (), ()) = tokio::join!(self.child.wait(), say, hear, hear_errors);
+        said.extend(complained);
+        Ok((status?, String::from_utf8_lossy(&said).into_owned()))
+    }
+}
+
+impl Drop for Hook {
+    fn drop(&mut self) {
+        if let Some(group) = self.group {
+            let _ = killpg(group, Signal::SIGKILL);
+        }
+    }
+}
+
+/// Keeps the beginning, and reads the rest too: a program must not stand still because nobody listens.
+async fn drain(mut from: impl tokio::io::AsyncRead + Unpin, kept: &mut Vec<u8>) {
+    let _ = (&mut from).take(OUTPUT).read_to_end(kept).await;
+    let _ = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;
+}
+
+fn variable(key: &str, value: &Value) -> (String, String) {
+    let text = match value {
+        Value::String(text) => text.replace('\0', ""),
+        other => other.to_string(),
+    };
+    (format!("HERMESD_{}", key.to_ascii_uppercase()), text)
+}

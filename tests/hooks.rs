@@ -1,0 +1,167 @@
+//! Programs that run when something happens, driven by a real daemon.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use nix::sys::signal::kill;
+use nix::unistd::Pid;
+use serde_json::Value;
+
+use crate::support::{Home, SESSION, TITLE, seed_session, until};
+
+/// An executable in the home; `$OUT` in its script is the file beside it that it may write to.
+fn program(home: &Home, name: &str, script: &str) -> (String, PathBuf) {
+    let (path, out) = (
+        home.path().join(name),
+        home.path().join(format!("{name}.out")),
+    );
+    let text = format!("#!/bin/sh\nOUT='{}'\n{script}\n", out.display());
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+    (path.display().to_string(), out)
+}
+
+fn hand_off(home: &Home) {
+    let ran = home.hermesctl(&["handoff", "local", "--session", TITLE]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+fn lines(file: &PathBuf, count: usize) -> Vec<Value> {
+    until("the hooks have run", || {
+        let text = std::fs::read_to_string(file).ok()?;
+        let lines: Vec<Value> = text
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        (lines.len() >= count).then_some(lines)
+    })
+}
+
+#[tokio::test]
+async fn a_handoff_runs_its_hooks_with_what_happened() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let (note, notes) = program(&home, "note", "cat >> $OUT");
+    let (env, seen) = program(
+        &home,
+        "env",
+        "env > $OUT.new; mv $OUT.new $OUT; echo heard $HERMESD_ID",
+    );
+    let daemon = home.start_with(&[
+        ("HERMESD_HOOKS_ON_HANDOFF_REQUESTED", &note),
+        ("HERMESD_HOOKS_ON_HANDOFF_COMPLETED", &env),
+        ("HERMESD_HOOKS_ON_HANDOFF_FAILED", &note),
+        ("HERMESD_HOOKS_ON_TURN_END", &note),
+        ("TELEGRAM_BOT_TOKEN", "12345:a-secret"),
+    ]);
+    hand_off(&home);
+    let told = lines(&notes, 2);
+    let of = |name: &str| told.iter().find(|t| t["event"] == name).unwrap();
+    let requested = of("on_handoff_requested");
+    assert_eq!(
+        (&requested["id"], &requested["session_id"]),
+        (&1.into(), &SESSION.into())
+    );
+    assert_eq!(requested["platform"], "local");
+    assert!(requested["at"].as_f64().unwrap() > 0.0);
+    assert_eq!(of("on_turn_end")["completed"], true);
+
+    let environment = until("the completion is told", || {
+        std::fs::read_to_string(&seen).ok()
+    });
+    for line in [
+        "HERMESD_EVENT=on_handoff_completed",
+        "HERMESD_ID=1",
+        "HERMESD_PLATFORM=local",
+    ] {
+        assert!(environment.lines().any(|l| l == line), "{environment}");
+    }
+    assert!(!environment.contains("a-secret"), "{environment}");
+    until("what it printed is in the log", || {
+        daemon.log().contains("heard 1").then_some(())
+    });
+
+    // Another program's request that cannot be met.
+    home.sqlite()
+        .execute(
+            "UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'discord'",
+            [],
+        )
+        .unwrap();
+    let failed = lines(&notes, 4)
+        .into_iter()
+        .find(|t| t["event"] == "on_handoff_failed")
+        .unwrap();
+    assert!(
+        failed["error"].as_str().unwrap().contains("not available"),
+        "{failed}"
+    );
+}
+
+#[tokio::test]
+async fn hooks_that_fail_hang_or_are_missing_cost_nobody_anything() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let (failing, _) = program(&home, "failing", "exit 7");
+    let (hanging, child) = program(&home, "hanging", "sleep 1000 & echo $! > $OUT; wait");
+    let daemon = home.start_with(&[
+        ("HERMESD_HOOKS_ON_HANDOFF_REQUESTED", &hanging),
+        ("HERMESD_HOOKS_ON_HANDOFF_COMPLETED", &failing),
+        ("HERMESD_HOOKS_ON_TURN_END", "/nowhere/at/all"),
+        ("HERMESD_HOOKS_TIMEOUT", "1s"),
+    ]);
+    hand_off(&home);
+    for words in ["exit status: 7", "it cannot be started", "it took too long"] {
+        until(words, || daemon.log().contains(words).then_some(()));
+    }
+    let child: i32 = std::fs::read_to_string(child)
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    until("what the hanging hook started is gone with it", || {
+        kill(Pid::from_raw(child), None).is_err().then_some(())
+    });
+    assert!(daemon.stop().success());
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_the_hooks_that_are_due() {
+    let home = Home::new();
+    seed_session(&home).await;
+    // It ends only when the daemon is on its way out: the socket is gone then.
+    let socket = home.socket();
+    let script = format!(
+        "touch $OUT.begun; while [ -e '{}' ]; do sleep 0.02; done; cat > $OUT",
+        socket.display()
+    );
+    let (slow, out) = program(&home, "slow", &script);
+    let daemon = home.start_with(&[("HERMESD_HOOKS_ON_HANDOFF_COMPLETED", &slow)]);
+    hand_off(&home);
+    let begun = out.with_extension("out.begun");
+    until("the hook has begun", || begun.exists().then_some(()));
+    assert!(daemon.stop().success());
+    assert!(
+        std::fs::read_to_string(out)
+            .unwrap()
+            .contains("on_handoff_completed")
+    );
+}
+
+#[tokio::test]
+async fn the_example_hook_says_what_happened() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/contrib/hooks/notify");
+    // Without a desktop it prints, and that is logged.
+    let daemon = home.start_with(&[
+        ("HERMESD_HOOKS_ON_HANDOFF_COMPLETED", example),
+        ("PATH", "/usr/bin:/bin"),
+    ]);
+    hand_off(&home);
+    if std::path::Path::new("/usr/bin/notify-send").exists() {
+        return;
+    }
+    let words = "The session is on local: Handoff 1 went through.";
+    until(words, || daemon.log().contains(words).then_some(()));
+}
