@@ -24,6 +24,7 @@ mod ownership;
 mod recovery;
 mod rollback;
 mod routing_mirror;
+mod store_checkpoint;
 mod store_faults;
 mod store_model;
 mod store_open;
