@@ -7,32 +7,6 @@ use serde_json::Value;
 use crate::support::scripted::{InProcess, Mood, Scripted};
 use crate::support::{Home, SESSION, eventually, seed_session};
 
-async fn ask(daemon: &InProcess, platform: &str, session: &str) -> HandoffView {
-    let wish = HandoffRequest {
-        platform: platform.into(),
-        session: Some(session.into()),
-        note: None,
-    };
-    daemon
-        .client
-        .call(Call::HandoffRequest(wish))
-        .await
-        .expect("a request")
-}
-
-async fn ended(daemon: &InProcess, id: i64) -> HandoffView {
-    daemon
-        .client
-        .call(Call::HandoffWait(HandoffId { id }))
-        .await
-        .expect("an end")
-}
-
-async fn hand_off(daemon: &InProcess, platform: &str, session: &str) -> HandoffView {
-    let asked = ask(daemon, platform, session).await;
-    ended(daemon, asked.id).await
-}
-
 /// All that a handoff may change, as one value: a failed one has to leave it as it was.
 fn picture(home: &Home) -> Value {
     let connection = home.sqlite();
@@ -76,7 +50,7 @@ async fn a_failed_handoff_changes_nothing() {
         .lock()
         .unwrap()
         .push_back(permanent("no right to open topics"));
-    let failed = hand_off(&daemon, "telegram", SESSION).await;
+    let failed = daemon.hand_off("telegram", SESSION).await;
     assert_eq!(
         (failed.state.as_str(), failed.stage.as_deref()),
         ("failed", Some("homed"))
@@ -94,7 +68,7 @@ async fn a_failed_handoff_changes_nothing() {
             .lock()
             .unwrap()
             .insert(SESSION.into(), mood);
-        let failed = hand_off(&daemon, "telegram", SESSION).await;
+        let failed = daemon.hand_off("telegram", SESSION).await;
         assert_eq!(failed.stage.as_deref(), Some("bound"));
         assert!(failed.error.unwrap().contains(reason));
         assert_eq!(picture(&home), before);
@@ -107,7 +81,7 @@ async fn a_failed_handoff_changes_nothing() {
         .lock()
         .unwrap()
         .push_back(permanent("the bot was thrown out"));
-    let failed = hand_off(&daemon, "telegram", SESSION).await;
+    let failed = daemon.hand_off("telegram", SESSION).await;
     assert_eq!(failed.stage.as_deref(), Some("answered"));
     assert!(
         failed
@@ -130,7 +104,7 @@ async fn a_failed_handoff_changes_nothing() {
         .call(Call::HandoffRetry(HandoffId { id: failed.id }))
         .await
         .unwrap();
-    assert_eq!(ended(&daemon, retried.id).await.state, "completed");
+    assert_eq!(daemon.ended(retried.id).await.state, "completed");
     daemon.stop().await;
 }
 
@@ -163,7 +137,7 @@ async fn a_displaced_session_comes_back_when_the_handoff_fails() {
             ],
         )
         .unwrap();
-    assert_eq!(hand_off(&daemon, "local", SESSION).await.state, "completed");
+    assert_eq!(daemon.hand_off("local", SESSION).await.state, "completed");
     let before = picture(&home);
 
     daemon
@@ -172,7 +146,7 @@ async fn a_displaced_session_comes_back_when_the_handoff_fails() {
         .lock()
         .unwrap()
         .insert(SESSION.into(), Mood::Fail("no"));
-    let failed = hand_off(&daemon, "telegram", SESSION).await;
+    let failed = daemon.hand_off("telegram", SESSION).await;
     assert_eq!(
         (
             failed.id,
@@ -187,7 +161,7 @@ async fn a_displaced_session_comes_back_when_the_handoff_fails() {
     home.sqlite()
         .execute("UPDATE gateway_routing SET session_key = 'agent:main:telegram:dm:77:handoff-3' WHERE session_key = ?1", [key])
         .unwrap();
-    let completed = hand_off(&daemon, "telegram", SESSION).await;
+    let completed = daemon.hand_off("telegram", SESSION).await;
     assert_eq!(completed.state, "completed");
     let (reason, kept): (String, String) = home
         .sqlite()
@@ -219,7 +193,7 @@ async fn a_hung_handoff_delays_no_other_and_can_be_cancelled() {
         .unwrap()
         .insert(SESSION.into(), Mood::Hang);
     let before = picture(&home);
-    let hung = ask(&daemon, "telegram", SESSION).await;
+    let hung = daemon.ask("telegram", SESSION).await;
     eventually("the agent hangs", || async {
         daemon
             .agent
@@ -233,10 +207,7 @@ async fn a_hung_handoff_delays_no_other_and_can_be_cancelled() {
 
     for _ in 0..5 {
         let other = store.create_session("cli", None, None).await.unwrap();
-        assert_eq!(
-            hand_off(&daemon, "telegram", &other).await.state,
-            "completed"
-        );
+        assert_eq!(daemon.hand_off("telegram", &other).await.state, "completed");
         home.sqlite()
             .execute("DELETE FROM messages WHERE session_id = ?1", [&other])
             .unwrap();
@@ -289,7 +260,7 @@ async fn an_agent_that_never_answers_times_out() {
         .lock()
         .unwrap()
         .insert(SESSION.into(), Mood::Hang);
-    let failed = hand_off(&daemon, "telegram", SESSION).await;
+    let failed = daemon.hand_off("telegram", SESSION).await;
     assert_eq!(failed.state, "failed");
     assert!(failed.error.unwrap().contains("agent.timeout"));
     daemon.stop().await;
@@ -307,7 +278,7 @@ async fn sends_that_fail_for_a_while_are_tried_again_and_arrive_once() {
         .unwrap()
         .extend([transient("502"), transient("429")]);
     assert_eq!(
-        hand_off(&daemon, "telegram", SESSION).await.state,
+        daemon.hand_off("telegram", SESSION).await.state,
         "completed"
     );
     assert_eq!(daemon.platform.sent.lock().unwrap().len(), 1);
@@ -323,7 +294,7 @@ async fn sends_that_fail_for_a_while_are_tried_again_and_arrive_once() {
         .create_session("cli", None, None)
         .await
         .unwrap();
-    let failed = hand_off(&daemon, "telegram", &other).await;
+    let failed = daemon.hand_off("telegram", &other).await;
     assert!(failed.error.unwrap().contains("5 tries"));
     daemon.stop().await;
 }
@@ -339,7 +310,7 @@ async fn an_interrupted_send_is_marked_where_the_platform_cannot_tell() {
     // The daemon died while a reply was on its way: the ledger says `sending`.
     let daemon = InProcess::start(&home, &[]).await;
     assert_eq!(
-        hand_off(&daemon, "telegram", SESSION).await.state,
+        daemon.hand_off("telegram", SESSION).await.state,
         "completed"
     );
     daemon.stop().await;
@@ -351,7 +322,7 @@ async fn an_interrupted_send_is_marked_where_the_platform_cannot_tell() {
         )
         .unwrap();
     let daemon = InProcess::start_with(&home, &[], platform).await;
-    assert_eq!(ended(&daemon, 1).await.state, "completed");
+    assert_eq!(daemon.ended(1).await.state, "completed");
     let sent = daemon.platform.sent.lock().unwrap().clone();
     assert_eq!(sent.len(), 1);
     assert!(sent[0].1.starts_with("(this may be a repeat)"), "{sent:?}");
@@ -373,21 +344,21 @@ async fn a_platform_that_still_connects_is_waited_for_within_the_pickup_clock() 
     let daemon = InProcess::start_with(&home, &settings, platform).await;
 
     // Nobody connects: it fails with the reason, and others were not held up.
-    let waiting = ask(&daemon, "telegram", SESSION).await;
+    let waiting = daemon.ask("telegram", SESSION).await;
     let other = home
         .store()
         .create_session("cli", None, None)
         .await
         .unwrap();
-    assert_eq!(hand_off(&daemon, "local", &other).await.state, "completed");
-    let failed = ended(&daemon, waiting.id).await;
+    assert_eq!(daemon.hand_off("local", &other).await.state, "completed");
+    let failed = daemon.ended(waiting.id).await;
     assert_eq!(failed.state, "failed");
     assert!(failed.error.unwrap().contains("still connecting"));
 
     // It connects in time: the handoff goes through.
-    let waiting = ask(&daemon, "telegram", SESSION).await;
+    let waiting = daemon.ask("telegram", SESSION).await;
     daemon.platform.connected.add_permits(1);
-    assert_eq!(ended(&daemon, waiting.id).await.state, "completed");
+    assert_eq!(daemon.ended(waiting.id).await.state, "completed");
     daemon.stop().await;
 }
 

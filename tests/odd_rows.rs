@@ -1,7 +1,6 @@
 //! Values that no column was declared for, as other programs may leave them: none of them costs more than itself.
 
 use hermesd::handoff::State;
-use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use hermesd::store::{SessionFilter, SessionMatch};
 
 use crate::support::scripted::InProcess;
@@ -95,21 +94,7 @@ async fn a_session_with_odd_values_can_be_handed_off() {
     })
     .await;
     // And so can the ordinary one beside it.
-    let wish = HandoffRequest {
-        platform: "local".into(),
-        session: Some(SESSION.into()),
-        note: None,
-    };
-    let asked: HandoffView = daemon
-        .client
-        .call(Call::HandoffRequest(wish))
-        .await
-        .unwrap();
-    let ended: HandoffView = daemon
-        .client
-        .call(Call::HandoffWait(HandoffId { id: asked.id }))
-        .await
-        .unwrap();
+    let ended = daemon.hand_off("local", SESSION).await;
     assert_eq!(ended.state, "completed");
     daemon.stop().await;
 }

@@ -1,7 +1,7 @@
 //! Rows that other owners left or changed: dead daemons, the Python gateway, a terminal that withdraws or closes.
 
 use hermesd::handoff::{State, Via};
-use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
+use hermesd::protocol::{Call, HandoffId, HandoffView};
 
 use crate::support::scripted::{InProcess, Mood, Scripted};
 use crate::support::{Home, SESSION, eventually, home_channel, no_thread, seed_session};
@@ -78,21 +78,7 @@ async fn a_row_of_a_living_owner_with_a_good_lease_is_left_alone() {
         .create_session("cli", None, None)
         .await
         .unwrap();
-    let wish = HandoffRequest {
-        platform: "local".into(),
-        session: Some(other),
-        note: None,
-    };
-    let asked: HandoffView = daemon
-        .client
-        .call(Call::HandoffRequest(wish))
-        .await
-        .unwrap();
-    let _: HandoffView = daemon
-        .client
-        .call(Call::HandoffWait(HandoffId { id: asked.id }))
-        .await
-        .unwrap();
+    daemon.hand_off("local", &other).await;
     assert_eq!(state(&home).await.0, Some(State::Running));
     daemon.stop().await;
 }
@@ -129,16 +115,7 @@ async fn a_stage_that_panics_fails_its_handoff_and_nothing_else() {
         ..Scripted::default()
     };
     let daemon = InProcess::start_with(&home, &FAST, platform).await;
-    let wish = HandoffRequest {
-        platform: "telegram".into(),
-        session: Some(SESSION.into()),
-        note: None,
-    };
-    let _: HandoffView = daemon
-        .client
-        .call(Call::HandoffRequest(wish))
-        .await
-        .unwrap();
+    daemon.ask("telegram", SESSION).await;
     let reason = reaches(&home, State::Failed).await.unwrap();
     assert!(reason.contains("panicked"), "{reason}");
     let again: HandoffView = daemon

@@ -1,7 +1,6 @@
 //! `sessions/sessions.json`, the older home of the routing table: read for keys that the table lacks, kept in step where
 //! it exists, never made.
 
-use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use serde_json::{Value, json};
 
 use crate::support::scripted::{InProcess, Mood};
@@ -79,21 +78,7 @@ async fn a_binding_that_only_the_mirror_knows_is_displaced_and_comes_back() {
         .lock()
         .unwrap()
         .insert(SESSION.into(), Mood::Fail("no"));
-    let wish = HandoffRequest {
-        platform: "local".into(),
-        session: Some(TITLE.into()),
-        note: None,
-    };
-    let asked: HandoffView = daemon
-        .client
-        .call(Call::HandoffRequest(wish))
-        .await
-        .unwrap();
-    let failed: HandoffView = daemon
-        .client
-        .call(Call::HandoffWait(HandoffId { id: asked.id }))
-        .await
-        .unwrap();
+    let failed = daemon.hand_off("local", TITLE).await;
     assert_eq!(failed.state, "failed");
     eventually("the old binding is back", || async {
         (mirror(&home)[KEY] == entry).then_some(())

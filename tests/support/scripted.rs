@@ -15,6 +15,7 @@ use hermesd::daemon::Daemon;
 use hermesd::events::Bus;
 use hermesd::platform::local::Local;
 use hermesd::platform::{Capabilities, Home as HomeChannel, Opened, Platform, PlatformError};
+use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use hermesd::session::{ChatType, Source};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -200,6 +201,32 @@ pub struct InProcess {
 }
 
 impl InProcess {
+    /// Asks for a handoff.
+    pub async fn ask(&self, platform: &str, session: &str) -> HandoffView {
+        let wish = HandoffRequest {
+            platform: platform.into(),
+            session: Some(session.into()),
+            note: None,
+        };
+        self.client
+            .call(Call::HandoffRequest(wish))
+            .await
+            .expect("a request")
+    }
+
+    /// Waits for a handoff's end.
+    pub async fn ended(&self, id: i64) -> HandoffView {
+        self.client
+            .call(Call::HandoffWait(HandoffId { id }))
+            .await
+            .expect("an end")
+    }
+
+    pub async fn hand_off(&self, platform: &str, session: &str) -> HandoffView {
+        let asked = self.ask(platform, session).await;
+        self.ended(asked.id).await
+    }
+
     pub async fn start(home: &Home, settings: &[(&str, &str)]) -> InProcess {
         Self::start_with(home, settings, Scripted::default()).await
     }
