@@ -35,15 +35,39 @@ pub enum Event {
     },
     TurnStarted {
         session_id: String,
+        /// Turns are numbered from the daemon's start.
+        turn: u64,
     },
     /// A piece of the reply as it comes.
     TurnDelta {
         session_id: String,
+        turn: u64,
         text: String,
     },
     TurnEnded {
         session_id: String,
+        turn: u64,
         error: Option<String>,
+    },
+    /// A conversation began: a new one, or one that was taken up again in a terminal.
+    SessionStarted {
+        session_id: String,
+        platform: String,
+        model: Option<String>,
+        resumed: bool,
+    },
+    /// A conversation was brought elsewhere without a handoff.
+    SessionMoved {
+        session_id: String,
+        /// A platform, or `terminal`.
+        to: String,
+    },
+    SessionEnded {
+        session_id: String,
+        platform: String,
+        model: Option<String>,
+        /// An answer was cut off by it.
+        interrupted: bool,
     },
     PlatformChanged {
         platform: String,
@@ -194,6 +218,7 @@ mod tests {
             requested_at: 0.0,
             ended_at: None,
             cancel_requested: false,
+            after_turn: false,
             home: None,
             thread: None,
             session_key: None,

@@ -21,7 +21,12 @@ use crate::events::{Event, Told};
 use crate::handoff::State;
 
 /// What may have a program, and when it happens; `hooks.<name>` configures it.
-pub const HOOKS: [(&str, &str); 4] = [
+pub const HOOKS: [(&str, &str); 6] = [
+    (
+        "on_session_start",
+        "a conversation begins, or is taken up again in a terminal",
+    ),
+    ("on_session_end", "a conversation ends"),
     ("on_handoff_requested", "a handoff is asked for"),
     ("on_handoff_completed", "a handoff has gone through"),
     (
@@ -135,7 +140,28 @@ fn facts(told: &Told) -> Option<(&'static str, Map<String, Value>)> {
                 json!({"id": id, "session_id": session_id, "platform": platform, "error": error}),
             )
         }
-        Event::TurnEnded { session_id, error } => (
+        Event::SessionStarted {
+            session_id,
+            platform,
+            model,
+            resumed,
+        } => (
+            "on_session_start",
+            json!({"session_id": session_id, "platform": platform, "model": model, "resumed": resumed}),
+        ),
+        Event::SessionEnded {
+            session_id,
+            platform,
+            model,
+            interrupted,
+        } => (
+            "on_session_end",
+            json!({"session_id": session_id, "completed": !interrupted, "interrupted": interrupted,
+                   "model": model, "platform": platform}),
+        ),
+        Event::TurnEnded {
+            session_id, error, ..
+        } => (
             "on_turn_end",
             json!({"session_id": session_id, "completed": error.is_none(), "error": error}),
         ),

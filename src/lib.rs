@@ -7,6 +7,7 @@ mod caught;
 pub mod cli;
 pub mod client;
 pub mod clock;
+pub mod command;
 pub mod config;
 pub mod control;
 pub mod daemon;
@@ -18,6 +19,7 @@ pub mod protocol;
 pub mod router;
 pub mod session;
 pub mod store;
+pub mod terminal;
 pub mod turn;
 
 /// Version shown by `--version`, in `hello` and in the status line.

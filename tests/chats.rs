@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hermesd::platform::local;
 use hermesd::protocol::{Call, LocalSay};
-use hermesd::store::LocalMessage;
+use hermesd::store::{LocalMessage, TurnEnd};
 use tokio::sync::Semaphore;
 
 use crate::support::scripted::{InProcess, Mood};
@@ -13,7 +13,7 @@ use crate::support::{Home, SESSION, add_session, eventually, seed_session};
 
 pub const KEY: &str = "agent:main:local:dm:home";
 /// What is logged when the store did not take something.
-pub const WAITS: &str = "a chat waits for the database";
+pub const WAITS: &str = "a turn waits for the database";
 
 async fn say(daemon: &InProcess, text: &str) {
     let wish = LocalSay {
@@ -107,7 +107,11 @@ async fn a_session_deleted_while_its_message_was_at_work_does_not_cost_the_messa
     let store = home.store();
     let source = local::source("home", None);
     let (_, inbound) = store.say_local(KEY, &source, "one").await.unwrap();
-    let gone = store.bind_fresh_session(KEY, &source).await.unwrap();
+    let gone = store
+        .bind_fresh_session(KEY, &source)
+        .await
+        .unwrap()
+        .session_id;
     store.begin_inbound(inbound.id, &gone).await.unwrap();
     home.sqlite()
         .execute_batch("DELETE FROM messages; DELETE FROM sessions;")
@@ -258,7 +262,11 @@ async fn a_message_that_was_at_work_is_answered_where_its_words_stand() {
     let store = home.store();
     let source = local::source("home", None);
     let (_, inbound) = store.say_local(KEY, &source, "one").await.unwrap();
-    let begun = store.bind_fresh_session(KEY, &source).await.unwrap();
+    let begun = store
+        .bind_fresh_session(KEY, &source)
+        .await
+        .unwrap()
+        .session_id;
     store.begin_inbound(inbound.id, &begun).await.unwrap();
     rebind(&home, KEY, SESSION);
     let daemon = InProcess::start(&home, &[]).await;
@@ -277,7 +285,11 @@ async fn a_message_that_was_answered_is_not_begun_again() {
     let store = home.store();
     let source = local::source("home", None);
     let (_, inbound) = store.say_local(KEY, &source, "one").await.unwrap();
-    let session = store.bind_fresh_session(KEY, &source).await.unwrap();
+    let session = store
+        .bind_fresh_session(KEY, &source)
+        .await
+        .unwrap()
+        .session_id;
     let row = store.begin_inbound(inbound.id, &session).await.unwrap();
     assert!(row.is_some());
     assert_eq!(
@@ -285,7 +297,12 @@ async fn a_message_that_was_answered_is_not_begun_again() {
         row
     );
     store
-        .answer_inbound(inbound.id, &session, "yes", Vec::new())
+        .answer_inbound(
+            inbound.id,
+            &session,
+            &TurnEnd::Answered("yes".into()),
+            Vec::new(),
+        )
         .await
         .unwrap();
     assert_eq!(

@@ -9,7 +9,7 @@ use hermesd::platform::local::{self, Local};
 use hermesd::platform::{Platform, PlatformError, Platforms};
 use hermesd::router::Router;
 use hermesd::session::{ChatType, Source, session_key};
-use hermesd::store::{NewDelivery, Store};
+use hermesd::store::{NewDelivery, Store, TurnEnd};
 use hermesd::turn::Turns;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -65,7 +65,11 @@ impl Chats {
         let key = session_key(source, &self.config.keys);
         let (store, id) = (&self.store, text);
         let accepted = store.accept_inbound(&key, source, id, "?").await.unwrap();
-        let session = store.bind_fresh_session(&key, source).await.unwrap();
+        let session = store
+            .bind_fresh_session(&key, source)
+            .await
+            .unwrap()
+            .session_id;
         let inbound = accepted.unwrap().id;
         store.begin_inbound(inbound, &session).await.unwrap();
         let reply = NewDelivery {
@@ -75,7 +79,8 @@ impl Chats {
             handoff_id: None,
             text: text.into(),
         };
-        let kept = store.answer_inbound(inbound, &session, text, vec![reply]);
+        let end = TurnEnd::Answered(text.into());
+        let kept = store.answer_inbound(inbound, &session, &end, vec![reply]);
         kept.await.unwrap();
     }
 

@@ -1,5 +1,7 @@
 //! Every reason to refuse a handoff: with a daemon and without one, in text and in JSON, and nothing is changed by it.
 
+use hermesd::store::NewMessage;
+
 use crate::support::{Home, Ran, SESSION, add_session, seed_session};
 
 const OTHER: &str = "20260101_090000_bbbbbb";
@@ -32,6 +34,8 @@ impl Case {
         let home = Home::new();
         seed_session(&home).await;
         add_session(&home, OTHER, "Other");
+        let reply = vec![NewMessage::reply("Done.")];
+        home.store().append(OTHER, reply).await.unwrap();
         home.write(".env", self.dot_env);
         home.write(".config/hermesd/hermesd.toml", self.toml);
         self.ask(&home);
@@ -186,7 +190,13 @@ async fn no_session_named_and_several_live_ones() {
         ..Case::of(
             &["local"],
             "ambiguous_session",
-            &["several live terminal sessions", SESSION, OTHER],
+            &[
+                "several terminal sessions",
+                SESSION,
+                OTHER,
+                "Other, 1 message",
+                "last active",
+            ],
         )
     }
     .check()

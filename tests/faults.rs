@@ -226,7 +226,7 @@ async fn a_hung_handoff_delays_no_other_and_can_be_cancelled() {
     let wish = HandoffRequest {
         platform: "telegram".into(),
         session: Some(SESSION.into()),
-        note: None,
+        ..HandoffRequest::default()
     };
     assert!(
         daemon

@@ -1,7 +1,7 @@
 //! Values that no column was declared for, as other programs may leave them: none of them costs more than itself.
 
 use hermesd::handoff::State;
-use hermesd::store::{SessionFilter, SessionMatch};
+use hermesd::store::{Pending, SessionFilter, SessionMatch};
 
 use crate::support::scripted::InProcess;
 use crate::support::{Home, SESSION, TITLE, eventually, seed_session};
@@ -34,7 +34,7 @@ async fn sessions_and_messages_with_odd_values_are_read_as_well_as_they_can_be()
     let mut ids: Vec<&str> = listed.iter().map(|s| s.id.as_str()).collect();
     ids.sort_unstable();
     assert_eq!(ids, [SESSION, "odd"]);
-    assert_eq!(store.live_terminal_sessions().await.unwrap().len(), 2);
+    assert_eq!(store.terminal_candidates().await.unwrap().len(), 2);
     let SessionMatch::One(found) = store.find_session(TITLE).unwrap() else {
         panic!("the ordinary one is found as ever");
     };
@@ -63,8 +63,12 @@ async fn odd_rows_do_not_hide_the_pending_ones_beside_them() {
         .unwrap();
     let store = home.store();
     let mut pending = store.pending_handoffs(2, &[]).unwrap();
-    pending.sort();
-    let local = |id: &str| (id.to_owned(), "local".to_owned());
+    pending.sort_by_key(|row| row.session_id.clone());
+    let local = |id: &str| Pending {
+        session_id: id.to_owned(),
+        platform: "local".to_owned(),
+        after_turn: false,
+    };
     assert_eq!(pending, [local(SESSION), local("odd")]);
     let none = store.pending_handoffs(2, &["local".into()]).unwrap();
     assert_eq!(none, []);

@@ -29,7 +29,7 @@ async fn reaches(home: &Home, wanted: State) -> Option<String> {
 async fn leased_to(home: &Home, owner: &str, until: f64) {
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, Via::Socket)
+        .request_handoff(SESSION, "local", None, Via::Socket, false)
         .await
         .unwrap();
     store
@@ -254,7 +254,7 @@ async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
     seed_session(&home).await;
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, Via::Socket)
+        .request_handoff(SESSION, "local", None, Via::Socket, false)
         .await
         .unwrap();
     let old = store
@@ -295,7 +295,7 @@ async fn a_request_of_ours_that_another_gateway_took_and_dropped_is_taken_back()
     let home = Home::new();
     seed_session(&home).await;
     home.store()
-        .request_handoff(SESSION, "local", Some("a note"), Via::Direct)
+        .request_handoff(SESSION, "local", Some("a note"), Via::Direct, false)
         .await
         .unwrap();
     home.sqlite()
@@ -322,7 +322,7 @@ async fn a_new_request_over_a_withdrawn_one_puts_back_what_that_had_bound() {
     seed_session(&home).await;
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, Via::Socket)
+        .request_handoff(SESSION, "local", None, Via::Socket, false)
         .await
         .unwrap();
     let claim = store
@@ -351,7 +351,7 @@ async fn a_new_request_over_a_withdrawn_one_puts_back_what_that_had_bound() {
         )
         .unwrap();
     store
-        .request_handoff(SESSION, "telegram", None, Via::Socket)
+        .request_handoff(SESSION, "telegram", None, Via::Socket, false)
         .await
         .unwrap();
     assert_eq!(store.bound_session("a:key").await.unwrap(), None);
@@ -368,7 +368,7 @@ async fn a_cancellation_counts_until_the_reply_is_in_the_chat() {
     seed_session(&home).await;
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, Via::Socket)
+        .request_handoff(SESSION, "local", None, Via::Socket, false)
         .await
         .unwrap();
     let claim = store

@@ -18,7 +18,7 @@ const KEY: &str = "a:key";
 /// A handoff up to its answer, with one reply in the ledger.
 async fn answered(store: &Store) -> (Claim, Delivery) {
     store
-        .request_handoff(SESSION, "local", None, Via::Socket)
+        .request_handoff(SESSION, "local", None, Via::Socket, false)
         .await
         .unwrap();
     let claim = store
@@ -117,7 +117,8 @@ async fn a_chat_that_moved_on_keeps_its_session_and_ours_loses_the_chats_columns
     let before = store
         .bind_fresh_session(KEY, &local::source("home", None))
         .await
-        .unwrap();
+        .unwrap()
+        .session_id;
     let (claim, _) = answered(&store).await;
     add_session(&home, "20260101_090000_bbbbbb", "Another");
     home.sqlite()

@@ -14,7 +14,7 @@ fn wish() -> Call {
     Call::HandoffRequest(HandoffRequest {
         platform: "local".into(),
         session: Some(TITLE.into()),
-        note: None,
+        ..HandoffRequest::default()
     })
 }
 
@@ -192,7 +192,7 @@ async fn a_database_that_is_replaced_is_not_opened_beside_the_one_that_was() {
     // Nothing has been read with it yet, so the first read has to connect.
     let store = home.store();
     put_back_a_backup(&home);
-    let read = store.live_terminal_sessions().await;
+    let read = store.terminal_candidates().await;
     assert!(matches!(read, Err(StoreError::Replaced(_))), "{read:?}");
 }
 

@@ -80,7 +80,7 @@ async fn perform(
     match op {
         Op::Open(_) => answer(false),
         Op::Request(s, platform) => match store
-            .request_handoff(SESSIONS[*s], platform, None, Via::Direct)
+            .request_handoff(SESSIONS[*s], platform, None, Via::Direct, false)
             .await
         {
             Ok(_) => answer(true),
@@ -95,7 +95,11 @@ async fn perform(
                 row.error,
             ))
         }
-        Op::ListPending => Ok(Outcome::Pending(store.pending_handoffs(100, &[])?)),
+        Op::ListPending => {
+            let rows = store.pending_handoffs(100, &[])?.into_iter();
+            let rows = rows.map(|row| (row.session_id, row.platform));
+            Ok(Outcome::Pending(rows.collect()))
+        }
         Op::Claim(s) => {
             let claim = store
                 .claim_handoff(SESSIONS[*s], "worker", f64::MAX, home_channel)
@@ -137,7 +141,7 @@ async fn walk(store: &Store, mut claim: Claim) -> Result<(), StoreError> {
         )
         .await?;
     claim.sent = Some(Vec::new());
-    store.complete_handoff(&claim).await
+    store.complete_handoff(&claim).await.map(|_| ())
 }
 
 struct Worker {

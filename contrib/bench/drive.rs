@@ -35,7 +35,7 @@ async fn request(client: &Client, session: &str) -> Outcome<HandoffView> {
     let wish = HandoffRequest {
         platform: "local".into(),
         session: Some(session.to_owned()),
-        note: None,
+        ..HandoffRequest::default()
     };
     Ok(client.call(Call::HandoffRequest(wish)).await?)
 }
@@ -57,6 +57,7 @@ fn check(session: &str, state: &str, error: Option<&str>) -> Outcome<()> {
 async fn subscribe(client: &Client, topic: &str) -> Outcome<()> {
     let wish = EventsSubscribe {
         topics: vec![topic.into()],
+        session: None,
     };
     let _: serde_json::Value = client.call(Call::EventsSubscribe(wish)).await?;
     Ok(())

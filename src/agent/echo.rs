@@ -1,13 +1,19 @@
 //! The embedded agent: offline and deterministic. It shows that it was given the whole transcript, so that everything
 //! can be tried on a machine with no model.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::{Agent, AgentError, Prompt, Sink};
 use crate::session::transcript::{Message, Role, Transcript};
 
-pub struct Echo;
+#[derive(Debug, Clone, Default)]
+pub struct Echo {
+    /// The pause behind each word, for those who want to see an answer stream.
+    pub pace: Option<Duration>,
+}
 
 #[async_trait]
 impl Agent for Echo {
@@ -26,8 +32,14 @@ impl Agent for Echo {
         } else {
             answer(&prompt)
         };
-        for line in reply.split_inclusive('\n') {
-            sink.push(line);
+        match self.pace {
+            None => reply.split_inclusive('\n').for_each(|line| sink.push(line)),
+            Some(pace) => {
+                for word in reply.split_inclusive(char::is_whitespace) {
+                    sink.push(word);
+                    tokio::time::sleep(pace).await;
+                }
+            }
         }
         Ok(reply)
     }

@@ -3,13 +3,23 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use hermesd::cli::{self, output};
+use hermesd::cli::{self, CliError, output};
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let args = cli::Args::parse();
     let json = args.json;
-    match cli::run(args).await {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let outcome = runtime
+        .map_err(|e| CliError::Other(format!("no runtime: {e}")))
+        .and_then(|runtime| {
+            let outcome = runtime.block_on(cli::run(args));
+            // A line that was never typed must not keep the process.
+            runtime.shutdown_background();
+            outcome
+        });
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             output::report(&error, json);

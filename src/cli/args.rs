@@ -18,12 +18,14 @@ Exit codes:
   6  no daemon answers (or picked the request up)
 
 Examples:
+  hermesctl chat
   hermesctl handoff local --session \"Fix the parser\"
+  hermesctl resume \"Fix the parser\"
   hermesctl handoffs show 7
   hermesctl attach local/3
   hermesctl --json sessions list --live";
 
-/// Talks to hermesd: hand a session off to a chat, and see what becomes of it.
+/// Talks to hermesd: to the agent in the terminal, and to move the conversation to a chat and back.
 #[derive(Debug, Parser)]
 #[command(name = "hermesctl", version, after_help = EXIT_CODES, propagate_version = true)]
 pub struct Args {
@@ -45,6 +47,10 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Talk to the agent in this terminal.
+    Chat(ChatArgs),
+    /// Bring a session home from the chat that has it, and go on with it here.
+    Resume(ResumeArgs),
     /// Move a session to a chat platform and wait until it is there.
     Handoff(HandoffArgs),
     /// List, inspect, cancel and retry handoffs.
@@ -63,17 +69,48 @@ pub enum Verb {
 
 #[derive(Debug, clap::Args)]
 #[command(
+    after_help = "In the conversation, /help lists the commands; Ctrl-C interrupts an answer, a second one leaves.\n\nExamples:\n  hermesctl chat\n  hermesctl chat --title \"Fix the parser\"\n  hermesctl chat --resume last\n  echo \"how far are we?\" | hermesctl chat --resume \"Fix the parser\""
+)]
+pub struct ChatArgs {
+    /// Go on with this session: id, beginning of an id, title, or `last`. A chat that has it lets it go.
+    #[arg(long, value_name = "NAME")]
+    pub resume: Option<String>,
+    /// A title for a new session.
+    #[arg(long, value_name = "TITLE", conflicts_with = "resume")]
+    pub title: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  hermesctl resume\n  hermesctl resume \"Fix the parser\"\n  hermesctl resume 20260131 --no-chat"
+)]
+pub struct ResumeArgs {
+    /// Id, beginning of an id, or title [default: the only one that was handed off].
+    pub session: Option<String>,
+    /// Only bring it home; do not open it here.
+    #[arg(long)]
+    pub no_chat: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
     after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --no-wait --json"
 )]
 pub struct HandoffArgs {
     /// Where to: see `hermesctl platforms`.
     pub platform: String,
-    /// Id, beginning of an id, or title [default: $HERMES_SESSION_ID, else the only live terminal session].
+    /// Id, beginning of an id, or title [default: $HERMES_SESSION_ID, else the session of this terminal, else the only recent one].
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,
     /// A word for the agent on top of the transcript.
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
+    /// If the agent is in the middle of a turn, wait for its end instead of refusing.
+    #[arg(long)]
+    pub wait: bool,
+    /// Do not mind that another program seems to be in the middle of a turn.
+    #[arg(long)]
+    pub force: bool,
     /// Return as soon as the request is written.
     #[arg(long)]
     pub no_wait: bool,
@@ -195,7 +232,7 @@ pub struct EventsArgs {
     /// Go on with what happens from now on, until interrupted.
     #[arg(long, short)]
     pub follow: bool,
-    /// Only events whose type begins so (handoff, turn, platform, local); may be given several times.
+    /// Only events whose type begins so (handoff, turn, session, platform, local); may be given several times.
     #[arg(long, value_name = "TOPIC")]
     pub topic: Vec<String>,
     /// How many past handoffs to tell of.

@@ -109,6 +109,7 @@ pub(super) async fn converse(
     let _: serde_json::Value = client
         .call(Call::EventsSubscribe(EventsSubscribe {
             topics: vec!["local".into()],
+            session: None,
         }))
         .await?;
     let past: Vec<LocalMessageView> = client

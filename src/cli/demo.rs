@@ -59,7 +59,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
     let wish = HandoffRequest {
         platform: "local".into(),
         session: Some(TITLE.into()),
-        note: None,
+        ..HandoffRequest::default()
     };
     let handoff: HandoffView = client.call(Call::HandoffRequest(wish)).await?;
     let id = handoff.id;

@@ -13,6 +13,7 @@ pub(super) async fn run(backend: &Backend, out: &Output, args: EventsArgs) -> Re
         // Subscribed before the past is read, so that nothing falls between the two.
         let topics = EventsSubscribe {
             topics: args.topic.clone(),
+            session: None,
         };
         let _: serde_json::Value = backend
             .daemon()?
@@ -123,13 +124,33 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
                 error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
             )
         }
-        EventKind::TurnStarted { session } => format!("turn of {session} started"),
-        EventKind::TurnDelta { session, text } => format!("turn of {session}: {}", text.trim_end()),
-        EventKind::TurnEnded { session, error } => {
+        EventKind::TurnStarted { session, .. } => format!("turn of {session} started"),
+        EventKind::TurnDelta { session, text, .. } => {
+            format!("turn of {session}: {}", text.trim_end())
+        }
+        EventKind::TurnEnded { session, error, .. } => {
             format!(
                 "turn of {session} ended{}",
                 error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
             )
+        }
+        EventKind::SessionStarted {
+            session,
+            platform,
+            resumed,
+            ..
+        } => {
+            let what = if *resumed { "taken up again" } else { "begun" };
+            format!("session {session} {what} on {platform}")
+        }
+        EventKind::SessionMoved { session, to } => format!("session {session} moved to {to}"),
+        EventKind::SessionEnded {
+            session,
+            interrupted,
+            ..
+        } => {
+            let how = if *interrupted { ", interrupted" } else { "" };
+            format!("session {session} ended{how}")
         }
         EventKind::PlatformChanged {
             platform,

@@ -16,7 +16,7 @@ use super::sessions;
 use crate::clock;
 use crate::config::Config;
 use crate::control::views;
-use crate::handoff::request::resolve;
+use crate::handoff::which::resolve;
 use crate::protocol::{MessageView, TranscriptView};
 use crate::session::transcript::Content;
 

@@ -8,10 +8,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::CliError;
 use super::args::HandoffArgs;
 use super::backend::Backend;
 use super::output::{FAINT, GOOD, Output};
+use super::{CliError, chat};
 use crate::client::{Client, ClientError, News};
 use crate::config::Config;
 use crate::control::views;
@@ -19,6 +19,7 @@ use crate::handoff::request::{self, Wish};
 use crate::handoff::{Stage, Via, watch};
 use crate::platform::Platforms;
 use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffRequest, HandoffView};
+use crate::session::open_elsewhere;
 use crate::store::{OpenMode, Store};
 
 /// The net under inotify when the database is watched without a daemon.
@@ -30,13 +31,13 @@ pub(super) async fn run(
     out: &Output,
     args: HandoffArgs,
 ) -> Result<(), CliError> {
-    let environment = std::env::var("HERMES_SESSION_ID")
-        .ok()
-        .filter(|id| !id.is_empty());
     let wish = Wish {
         platform: args.platform,
-        session: args.session.or(environment),
+        session: args.session.or_else(|| session_here(config)),
         note: args.note,
+        tty: chat::tty(),
+        after_turn: args.wait,
+        force: args.force,
     };
     let clocks = Clocks {
         pickup: args.pickup_timeout,
@@ -49,6 +50,9 @@ pub(super) async fn run(
                 platform: wish.platform,
                 session: wish.session,
                 note: wish.note,
+                tty: wish.tty,
+                after_turn: wish.after_turn,
+                force: wish.force,
             };
             let handoff: HandoffView = client.call(Call::HandoffRequest(call)).await?;
             if args.no_wait {
@@ -79,16 +83,40 @@ pub(super) async fn run(
     }
 }
 
+/// The session that this terminal is on, as far as it can be told without asking: the environment names it, or a Hermes
+/// that runs here does.
+fn session_here(config: &Config) -> Option<String> {
+    let named = std::env::var("HERMES_SESSION_ID").ok();
+    named.filter(|id| !id.is_empty()).or_else(|| {
+        let mut here = open_elsewhere(&config.home)
+            .into_iter()
+            .filter(|open| open.is_alive() && open.shares_our_terminal());
+        let only = here.next();
+        only.filter(|_| here.next().is_none())
+            .map(|open| open.session_id)
+    })
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clocks {
     pub(super) pickup: Duration,
     pub(super) finish: Duration,
 }
 
+impl Default for Clocks {
+    fn default() -> Self {
+        Clocks {
+            pickup: Duration::from_secs(15),
+            finish: Duration::from_secs(300),
+        }
+    }
+}
+
 /// Before the request, so that no stage is missed.
 pub(super) async fn subscribe(client: &Client) -> Result<(), CliError> {
     let wish = EventsSubscribe {
         topics: vec!["handoff".into()],
+        session: None,
     };
     let _: serde_json::Value = client.call(Call::EventsSubscribe(wish)).await?;
     Ok(())
@@ -278,7 +306,7 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
         out.line(format!("Go on there:  hermesctl attach local{thread}"))?;
     }
     out.line(format!(
-        "To resume it in the terminal later, this is its id: {}",
+        "Take it back later:  hermesctl resume {}",
         handoff.session
     ))
 }

@@ -8,7 +8,7 @@ use super::output::{BOLD, Output, state_style};
 use crate::clock;
 use crate::config::Config;
 use crate::control::views;
-use crate::handoff::request::resolve;
+use crate::handoff::which::resolve;
 use crate::handoff::{Handoff, State};
 use crate::protocol::{Call, HandoffId, HandoffList, HandoffView};
 use crate::store::Store;

@@ -3,14 +3,17 @@
 mod args;
 mod attach;
 mod backend;
+mod chat;
 pub mod demo;
 mod error;
 mod events;
 mod export;
 mod handoff;
 mod handoffs;
+mod markdown;
 pub mod output;
 mod platforms;
+mod resume;
 mod sessions;
 mod status;
 
@@ -39,6 +42,8 @@ pub async fn run(args: Args) -> Result<(), CliError> {
     let config = config::load(&overrides)?;
     let backend = Backend::open(&config, args.socket.is_some()).await?;
     match args.verb {
+        Verb::Chat(wish) => chat::run(&backend, &config, &out, wish).await,
+        Verb::Resume(wish) => chat::resume(&backend, &config, &out, wish).await,
         Verb::Handoff(wish) => handoff::run(&backend, &config, &out, wish).await,
         Verb::Handoffs(wish) => handoffs::run(&backend, &config, &out, wish).await,
         Verb::Sessions(wish) => sessions::run(&backend, &config, &out, wish).await,

@@ -52,6 +52,35 @@ impl Output {
         write_line(&serde_json::to_string(value).map_err(|e| CliError::Other(e.to_string()))?)
     }
 
+    /// Text without a line end, for people on a terminal.
+    pub fn raw(&self, text: &str) -> Result<(), CliError> {
+        if self.json || text.is_empty() {
+            return Ok(());
+        }
+        let mut stdout = std::io::stdout().lock();
+        stdout
+            .write_all(text.as_bytes())
+            .and_then(|()| stdout.flush())
+            .map_err(unwritable)
+    }
+
+    /// An error that does not end the program.
+    pub fn complain(&self, error: &CliError) -> Result<(), CliError> {
+        if self.json {
+            return self.value(&in_json(error));
+        }
+        self.line(self.styled(BAD, &in_words(error)))
+    }
+
+    pub fn has_colour(&self) -> bool {
+        self.colour
+    }
+
+    /// Columns of the terminal.
+    pub fn width(&self) -> usize {
+        terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
+    }
+
     pub fn styled(&self, style: Style, text: &str) -> String {
         if self.colour {
             format!("{style}{text}{style:#}")
@@ -98,10 +127,14 @@ fn write_line(text: &str) -> Result<(), CliError> {
         .write_all(text.as_bytes())
         .and_then(|()| stdout.write_all(b"\n"))
         .and_then(|()| stdout.flush());
-    written.map_err(|e| match e.kind() {
+    written.map_err(unwritable)
+}
+
+fn unwritable(error: std::io::Error) -> CliError {
+    match error.kind() {
         std::io::ErrorKind::BrokenPipe => CliError::Closed,
-        _ => CliError::Other(format!("stdout: {e}")),
-    })
+        _ => CliError::Other(format!("stdout: {error}")),
+    }
 }
 
 /// A prompt without a line end, on a terminal.
@@ -118,15 +151,22 @@ pub fn report(error: &CliError, json: bool) {
         return;
     }
     if json {
-        let value = serde_json::json!({"error": {"kind": error.kind(), "message": error.to_string(), "hint": error.hint()}});
-        let _ = write_line(&value.to_string());
+        let _ = write_line(&in_json(error).to_string());
         return;
     }
+    to_stderr(&in_words(error));
+}
+
+fn in_json(error: &CliError) -> serde_json::Value {
+    serde_json::json!({"error": {"kind": error.kind(), "message": error.to_string(), "hint": error.hint()}})
+}
+
+fn in_words(error: &CliError) -> String {
     let hint = error
         .hint()
         .map(|hint| format!("\nhint: {hint}"))
         .unwrap_or_default();
-    to_stderr(&format!("error: {error}{hint}"));
+    format!("error: {error}{hint}")
 }
 
 pub fn to_stderr(text: &str) {

@@ -10,7 +10,7 @@ use super::output::{BOLD, FAINT, Output};
 use crate::clock;
 use crate::config::Config;
 use crate::control::views;
-use crate::handoff::request::resolve;
+use crate::handoff::which::resolve;
 use crate::protocol::{
     Call, HitView, MessageView, SessionList, SessionName, SessionRename, SessionSearch,
     SessionView, TranscriptView, TranscriptWish,
@@ -46,7 +46,7 @@ pub(super) async fn run(
     }
 }
 
-async fn list(
+pub(super) async fn list(
     backend: &Backend,
     out: &Output,
     source: Option<String>,
@@ -292,30 +292,36 @@ async fn page(
 }
 
 fn print(out: &Output, message: &MessageView) -> Result<(), CliError> {
-    let who = match (&message.tool_name, message.role.as_str()) {
-        (Some(tool), "tool") => format!("tool {tool}"),
-        (_, role) => role.to_owned(),
-    };
+    let (who, text) = in_words(message);
     out.line(format!(
         "{} {}",
         out.styled(BOLD, &who),
         out.styled(FAINT, &clock::readable(message.timestamp))
     ))?;
+    text.lines()
+        .try_for_each(|line| out.line(format!("  {line}")))
+}
+
+/// Who said it, and what, with the tools that were called.
+pub(super) fn in_words(message: &MessageView) -> (String, String) {
+    let who = match (&message.tool_name, message.role.as_str()) {
+        (Some(tool), "tool") => format!("tool {tool}"),
+        (_, role) => role.to_owned(),
+    };
     let text = match &message.content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => Content::Parts(parts.clone()).plain(),
         _ => String::new(),
     };
-    for line in text.lines() {
-        out.line(format!("  {line}"))?;
-    }
-    for call in &message.tool_calls {
+    let calls = message.tool_calls.iter().map(|call| {
         let function = &call["function"];
-        out.line(format!(
-            "  → {} {}",
+        format!(
+            "→ {} {}",
             function["name"].as_str().unwrap_or("tool"),
             function["arguments"].as_str().unwrap_or_default()
-        ))?;
-    }
-    Ok(())
+        )
+    });
+    let said = Some(text).filter(|text| !text.is_empty());
+    let lines: Vec<String> = said.into_iter().chain(calls).collect();
+    (who, lines.join("\n"))
 }

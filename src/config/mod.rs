@@ -86,6 +86,8 @@ pub struct ControlConfig {
 pub struct AgentConfig {
     pub default: String,
     pub timeout: Duration,
+    /// Between two words of the embedded agent.
+    pub echo_pace: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -191,6 +193,7 @@ fn build(
         agent: AgentConfig {
             default: get.text("agent.default").unwrap_or_default(),
             timeout: get.duration("agent.timeout"),
+            echo_pace: get.duration_or_off("agent.echo_pace"),
         },
         keys: KeyRules {
             group_per_user: get.flag("sessions.group_per_user"),

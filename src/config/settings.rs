@@ -152,6 +152,12 @@ fn all() -> Vec<Setting> {
         Some("10m"),
         "The longest that one turn of an agent may take.",
     );
+    add(
+        "agent.echo_pace",
+        time_or_off(Duration::from_millis(1)),
+        Some("0"),
+        "How long the embedded echo agent pauses between two words, to try out what streams; 0 answers at once.",
+    );
 
     add(
         "sessions.group_per_user",

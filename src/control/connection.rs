@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::verbs::{self, Answer, Subscription};
+use super::verbs::{self, Answer, Place, Subscription};
 use super::{Desk, Doorman, views};
 use crate::events::Told;
 use crate::protocol::{self, Call, EventKind, MAX_FRAME, RpcError, code};
@@ -85,6 +85,7 @@ async fn turn_away(stream: Stream, error: RpcError) {
 }
 
 async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
+    let place = Place::default();
     let (outbox, frames) = mpsc::channel(OUTBOX);
     let (subscribe, subscriptions) = mpsc::channel(1);
     let mut reader = Reader {
@@ -93,6 +94,7 @@ async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
         outbox,
         subscribe,
         buffer: Vec::new(),
+        place: place.clone(),
         waits: JoinSet::new(),
         work: TaskTracker::new(),
         greeted: false,
@@ -110,6 +112,8 @@ async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
         () = &mut writing => {}
         () = reading => writing.await,
     }
+    // Whatever way a terminal went, its session is finalised.
+    place.vacate(&desk.terminals);
 }
 
 /// Resolves when the client has closed both directions. Reading cannot tell that from a half close, but a write of
@@ -129,6 +133,8 @@ struct Reader<'a> {
     outbox: mpsc::Sender<Vec<u8>>,
     subscribe: mpsc::Sender<Subscription>,
     buffer: Vec<u8>,
+    /// Where this client sits, once it is a terminal.
+    place: Place,
     waits: JoinSet<()>,
     work: TaskTracker,
     greeted: bool,
@@ -264,6 +270,7 @@ impl Reader<'_> {
             Call::EventsSubscribe(wish) => {
                 let subscription = Subscription {
                     topics: wish.topics,
+                    session: wish.session,
                     events: self.desk.bus.listen(),
                 };
                 self.subscribed = true;
@@ -281,7 +288,7 @@ impl Reader<'_> {
             tokio::time::sleep(Duration::from_millis(1)).await;
             while self.waits.try_join_next().is_some() {}
         }
-        let (desk, outbox) = (self.desk.clone(), self.outbox.clone());
+        let (desk, outbox, place) = (self.desk.clone(), self.outbox.clone(), self.place.clone());
         // What a request has set going is not stopped by a client that leaves; only waiting is pointless then. There may
         // be many who wait, so their tasks hold no more than that takes.
         if let Call::HandoffWait(wish) = call {
@@ -291,7 +298,7 @@ impl Reader<'_> {
             });
         } else {
             self.work.spawn(async move {
-                let answer = verbs::perform(&desk, call).await;
+                let answer = verbs::perform(&desk, &place, call).await;
                 respond(&outbox, id, answer).await;
             });
         }
@@ -379,7 +386,7 @@ async fn next_event(subscription: &mut Option<Subscription>) -> Option<Vec<u8>> 
         return std::future::pending().await;
     };
     match subscription.events.recv().await {
-        Ok(told) => wanted(&subscription.topics, &told),
+        Ok(told) => wanted(subscription, &told),
         Err(RecvError::Lagged(missed)) => Some(protocol::line(
             &json!({"jsonrpc": "2.0", "method": "events.missed", "params": {"missed": missed}}),
         )),
@@ -387,9 +394,13 @@ async fn next_event(subscription: &mut Option<Subscription>) -> Option<Vec<u8>> 
     }
 }
 
-fn wanted(topics: &[String], told: &Told) -> Option<Vec<u8>> {
+fn wanted(subscription: &Subscription, told: &Told) -> Option<Vec<u8>> {
     let event = views::event(told);
     let name = EventKind::type_name(&event.event);
+    let (topics, session) = (&subscription.topics, subscription.session.as_deref());
+    if session.is_some() && event.event.session() != session {
+        return None;
+    }
     let fits = topics.is_empty()
         || topics.iter().any(|topic| {
             name == topic

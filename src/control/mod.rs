@@ -15,6 +15,7 @@ use crate::handoff::queue;
 use crate::platform::Platforms;
 use crate::router::Router;
 use crate::store::Store;
+use crate::terminal::Terminals;
 use crate::turn::Turns;
 
 pub use connection::serve;
@@ -26,6 +27,7 @@ pub struct Desk {
     pub platforms: Platforms,
     pub turns: Arc<Turns>,
     pub router: Router,
+    pub terminals: Terminals,
     pub queue: queue::Handle,
     pub bus: Bus,
     pub home: String,

@@ -128,7 +128,7 @@ fn whole_message(message: &Message) -> MessageView {
     }
 }
 
-fn shortened(text: &str) -> String {
+pub fn shortened(text: &str) -> String {
     if text.len() <= MESSAGE_BYTES {
         return text.to_owned();
     }
@@ -263,16 +263,53 @@ pub fn event(told: &Told) -> EventView {
             state: state.as_str().to_owned(),
             error,
         },
-        Event::TurnStarted { session_id } => EventKind::TurnStarted {
+        Event::TurnStarted { session_id, turn } => EventKind::TurnStarted {
             session: session_id,
+            turn,
         },
-        Event::TurnDelta { session_id, text } => EventKind::TurnDelta {
+        Event::TurnDelta {
+            session_id,
+            turn,
+            text,
+        } => EventKind::TurnDelta {
             session: session_id,
+            turn,
             text,
         },
-        Event::TurnEnded { session_id, error } => EventKind::TurnEnded {
-            session: session_id,
+        Event::TurnEnded {
+            session_id,
+            turn,
             error,
+        } => EventKind::TurnEnded {
+            session: session_id,
+            turn,
+            error,
+        },
+        Event::SessionStarted {
+            session_id,
+            platform,
+            model,
+            resumed,
+        } => EventKind::SessionStarted {
+            session: session_id,
+            platform,
+            model,
+            resumed,
+        },
+        Event::SessionMoved { session_id, to } => EventKind::SessionMoved {
+            session: session_id,
+            to,
+        },
+        Event::SessionEnded {
+            session_id,
+            platform,
+            model,
+            interrupted,
+        } => EventKind::SessionEnded {
+            session: session_id,
+            platform,
+            model,
+            interrupted,
         },
         Event::PlatformChanged {
             platform,

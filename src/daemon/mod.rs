@@ -28,6 +28,7 @@ use crate::platform::local::Local;
 use crate::platform::{Platform, Platforms, local};
 use crate::router::Router;
 use crate::store::{OpenMode, Store, StoreError};
+use crate::terminal::Terminals;
 use crate::turn::Turns;
 use identity::Identity;
 
@@ -70,6 +71,7 @@ pub struct Daemon {
     desk: Arc<Desk>,
     queue: Queue,
     router: Router,
+    terminals: Terminals,
     platforms: Platforms,
     /// Given first: no new work, finish or let go of what is at hand.
     work_stop: CancellationToken,
@@ -82,7 +84,9 @@ impl Daemon {
         let bus = Bus::default();
         let adapters: Vec<Arc<dyn Platform>> =
             vec![Arc::new(Local::new(store.clone(), bus.clone()))];
-        let agent: Arc<dyn Agent> = Arc::new(Echo);
+        let agent: Arc<dyn Agent> = Arc::new(Echo {
+            pace: config.agent.echo_pace,
+        });
         Ok(Self::with(config, store, bus, adapters, agent))
     }
 
@@ -104,11 +108,19 @@ impl Daemon {
             bus.clone(),
             work_stop.clone(),
         );
+        let terminals = Terminals::new(
+            store.clone(),
+            turns.clone(),
+            router.clone(),
+            bus.clone(),
+            work_stop.clone(),
+        );
         let handle = queue::Handle::default();
         let context = Arc::new(Context {
             store: store.clone(),
             platforms: platforms.clone(),
             turns: turns.clone(),
+            router: router.clone(),
             bus: bus.clone(),
             keys: config.keys,
             home: config.home.clone(),
@@ -128,6 +140,7 @@ impl Daemon {
             platforms: platforms.clone(),
             turns,
             router: router.clone(),
+            terminals: terminals.clone(),
             queue: handle,
             bus,
             home: config.home.display().to_string(),
@@ -148,6 +161,7 @@ impl Daemon {
             desk,
             queue,
             router,
+            terminals,
             platforms,
             work_stop,
         }
@@ -165,6 +179,7 @@ impl Daemon {
             desk,
             queue,
             router,
+            terminals,
             platforms,
             work_stop,
         } = self;
@@ -194,6 +209,7 @@ impl Daemon {
         service::ready(&config.home);
         platforms.connect_all(&tasks, &work_stop);
         router.recover();
+        terminals.recover();
         tasks.spawn(service::tell_status(
             platforms,
             desk.bus.listen(),
@@ -215,6 +231,7 @@ impl Daemon {
                 Some(ended) => ended,
                 None => queue.await,
             };
+            terminals.drain().await;
             router.drain().await;
             control_stop.cancel();
             tasks.wait().await;

@@ -6,7 +6,7 @@ use super::Stage;
 use super::pipeline::{Context, StageError};
 use crate::agent::Prompt;
 use crate::store::{Answer, Claim, NewDelivery};
-use crate::turn::TurnError;
+use crate::turn::{Streamed, TurnError};
 
 pub(super) async fn run(
     context: &Context,
@@ -36,7 +36,7 @@ pub(super) async fn run(
     };
     let reply = context
         .turns
-        .run(&lease, prompt, cancel)
+        .run(&lease, prompt, &Streamed::default(), cancel)
         .await
         .map_err(|e| match e {
             TurnError::Cancelled => StageError::Cancelled,

@@ -14,6 +14,7 @@ pub mod request;
 mod settle;
 mod thread;
 pub mod watch;
+pub mod which;
 mod work;
 
 pub use pipeline::Context;
@@ -148,6 +149,8 @@ pub struct Handoff {
     pub requested_at: f64,
     pub ended_at: Option<f64>,
     pub cancel_requested: bool,
+    /// It waits for the end of the turn that was in progress when it was asked for.
+    pub after_turn: bool,
     pub home: Option<Home>,
     pub thread: Option<Opened>,
     pub session_key: Option<String>,

@@ -11,6 +11,7 @@ use super::{Handoff, Stage, State, answer, bind, deliver, settle, thread};
 use crate::caught::caught;
 use crate::events::{Bus, Event};
 use crate::platform::{Availability, Platform, Platforms};
+use crate::router::Router;
 use crate::session::{KeyRules, Source};
 use crate::store::{Claim, Store, StoreError};
 use crate::turn::Turns;
@@ -27,6 +28,8 @@ pub struct Context {
     pub store: Store,
     pub platforms: Platforms,
     pub turns: Arc<Turns>,
+    /// Tells a chat that its session has gone on to another.
+    pub router: Router,
     pub bus: Bus,
     pub keys: KeyRules,
     pub home: PathBuf,

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 
 use super::State;
 use super::pipeline::{self, Context, unavailable};
+use super::request::turn_elsewhere;
 pub use super::work::Handle;
 use super::work::{Done, Work, perform};
 use crate::clock;
@@ -20,7 +21,7 @@ use crate::config::HandoffConfig;
 use crate::daemon::identity::Identity;
 use crate::events::Event;
 use crate::platform::Availability;
-use crate::store::{Orphan, StoreError};
+use crate::store::{Orphan, Pending, StoreError};
 
 /// How long after its end a handed-off session is guarded against the terminal that leaves it.
 const GUARD_SECONDS: f64 = 600.0;
@@ -47,6 +48,8 @@ pub struct Queue {
     at_work: usize,
     /// The last scan may have left rows behind.
     more: bool,
+    /// A request waits for the end of a turn.
+    after_turns: bool,
     /// When a running row that nobody owns, or a pending one of a platform that is not up, was first seen.
     first_seen: HashMap<String, FirstSeen>,
     /// Counts the passes of the clock, to forget what is no longer there.
@@ -92,6 +95,7 @@ impl Queue {
             taken: HashSet::new(),
             at_work: 0,
             more: false,
+            after_turns: false,
             first_seen: HashMap::new(),
             passes: 0,
             others_wrote: false,
@@ -116,6 +120,7 @@ impl Queue {
                 () = self.handle.wake.notified() => Pass::Woken,
                 () = self.handle.foreign.notified() => Pass::Foreign,
                 () = self.context.platforms.changed() => Pass::Changed,
+                () = self.context.turns.leases.freed(), if self.after_turns => Pass::TurnEnded,
                 Some(session_id) = self.finished.recv() => {
                     self.finish(&session_id);
                     while let Ok(session_id) = self.finished.try_recv() {
@@ -155,6 +160,10 @@ impl Queue {
             Pass::Woken => {
                 let asked = self.handle.take_asked();
                 self.consider(asked).await.map(|_| ())
+            }
+            Pass::TurnEnded => {
+                self.after_turns = false;
+                self.scan_pending().await
             }
             Pass::Changed => {
                 let orphans = self.scan_orphans().await;
@@ -285,15 +294,24 @@ impl Queue {
     }
 
     /// Pending rows: those that can run are put in line, those that never can are turned away. Returns how many of these.
-    async fn consider(&mut self, rows: Vec<(String, String)>) -> Result<usize, StoreError> {
+    async fn consider(&mut self, rows: Vec<Pending>) -> Result<usize, StoreError> {
         let mut turned_away = 0;
-        for (session_id, platform) in rows {
+        for row in rows {
+            let waits = row.after_turn && self.in_a_turn(&row.session_id)?;
+            self.after_turns |= waits;
+            let Pending {
+                session_id,
+                platform,
+                ..
+            } = row;
             if self.taken.contains(&session_id) {
                 // Asked for again before the last one has quite ended: look once more when it has.
                 self.more = true;
                 continue;
             }
             match self.context.platforms.availability(&platform) {
+                // The end of that turn, or the clock, comes back to it.
+                Availability::Up if waits => {}
                 Availability::Up => self.enqueue(Work::Pending(session_id)),
                 // Its platform's change, or the clock, comes back to it.
                 Availability::Connecting(_) => {}
@@ -305,6 +323,12 @@ impl Queue {
             }
         }
         Ok(turned_away)
+    }
+
+    /// Whether somebody, here or elsewhere, is in the middle of a turn of this session.
+    fn in_a_turn(&self, session_id: &str) -> Result<bool, StoreError> {
+        let here = self.context.turns.leases.is_busy(session_id);
+        Ok(here || turn_elsewhere(&self.context.store, session_id)?.is_some())
     }
 
     fn enqueue(&mut self, work: Work) {
@@ -358,10 +382,15 @@ impl Queue {
             .context
             .store
             .pending_handoffs(self.config.parallel * 64, &[])?;
-        for (session_id, platform) in rows
+        for row in rows
             .into_iter()
-            .filter(|(_, platform)| connecting.contains(platform))
+            .filter(|row| connecting.contains(&row.platform))
         {
+            let Pending {
+                session_id,
+                platform,
+                ..
+            } = row;
             let since = self.waiting_since(&session_id);
             if since.elapsed() >= self.config.pickup_timeout {
                 let reason =
@@ -444,6 +473,8 @@ enum Pass {
     Woken,
     /// A platform came up or went down.
     Changed,
+    /// Some turn has ended, and a request waits for one.
+    TurnEnded,
     /// Another program has written.
     Foreign,
     Finished,

@@ -1,11 +1,13 @@
 //! Asking for a handoff: every reason to say no, at once and with its remedy.
 
+use std::path::Path;
+
 use super::pipeline::unavailable;
+use super::which::{self, resolve};
 use super::{Handoff, Via};
-use crate::clock;
 use crate::platform::{Availability, Platforms};
-use crate::session::Session;
-use crate::store::{SessionMatch, Store, StoreError};
+use crate::session::{Session, open_elsewhere};
+use crate::store::{Store, StoreError};
 
 /// The longest note that is passed on.
 const LONGEST_NOTE: usize = 4000;
@@ -13,9 +15,15 @@ const LONGEST_NOTE: usize = 4000;
 #[derive(Debug, Clone, Default)]
 pub struct Wish {
     pub platform: String,
-    /// Id, title or beginning of an id; `None` for the only live terminal session.
+    /// Id, title or beginning of an id; `None` for the one that the asker must mean.
     pub session: Option<String>,
     pub note: Option<String>,
+    /// The asker's terminal.
+    pub tty: Option<String>,
+    /// Wait for the end of a turn in progress instead of refusing.
+    pub after_turn: bool,
+    /// Do not mind what another program seems to be doing.
+    pub force: bool,
 }
 
 /// Why a request is refused: a stable word for programs, a sentence and a remedy for people.
@@ -35,7 +43,11 @@ pub enum RequestError {
     Store(#[from] StoreError),
 }
 
-fn refuse(kind: &'static str, message: impl Into<String>, hint: impl Into<String>) -> RequestError {
+pub(super) fn refuse(
+    kind: &'static str,
+    message: impl Into<String>,
+    hint: impl Into<String>,
+) -> RequestError {
     let hint = Some(hint.into()).filter(|h: &String| !h.is_empty());
     RequestError::Refused(Refusal {
         kind,
@@ -66,7 +78,7 @@ pub async fn request(
     }
     let session = match &wish.session {
         Some(name) => resolve(store, name)?,
-        None => only_live_session(store).await?,
+        None => which::unnamed(store, wish.tty.as_deref()).await?,
     };
     if let Some(state @ ("pending" | "running")) = session.handoff_state.as_deref() {
         return Err(in_flight(format!(
@@ -74,24 +86,59 @@ pub async fn request(
             session.id
         )));
     }
-    if is_busy(&session.id) {
-        return Err(refuse(
-            "turn_in_progress",
-            format!(
-                "the agent is in the middle of a turn of \"{}\"",
-                session.name()
-            ),
-            "wait until it has answered, then ask again",
-        ));
+    if !wish.after_turn {
+        check_idle(store, is_busy, &session, wish.force)?;
     }
+    let note = wish.note.as_deref();
     match store
-        .request_handoff(&session.id, &wish.platform, wish.note.as_deref(), via)
+        .request_handoff(&session.id, &wish.platform, note, via, wish.after_turn)
         .await
     {
         Ok(handoff) => Ok(handoff),
         Err(StoreError::Conflict(reason)) => Err(in_flight(reason)),
         Err(e) => Err(e.into()),
     }
+}
+
+/// A turn in progress, here or in another program, is not torn in two.
+fn check_idle(
+    store: &Store,
+    is_busy: impl Fn(&str) -> bool,
+    session: &Session,
+    force: bool,
+) -> Result<(), RequestError> {
+    let name = session.name();
+    if is_busy(&session.id) {
+        return Err(refuse(
+            "turn_in_progress",
+            format!("the agent is in the middle of a turn of \"{name}\""),
+            "ask again when it has answered, or let the handoff wait for that with --wait",
+        ));
+    }
+    match turn_elsewhere(store, &session.id)? {
+        Some(what) if !force => Err(refuse(
+            "turn_in_progress",
+            format!("another program seems to be in the middle of a turn of \"{name}\": {what}"),
+            "ask again when it has answered, or let the handoff wait for that with --wait; \
+             if that program is gone, --force hands off at once",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// What another program is doing with this session, unless it has said that it had it open and is dead by now.
+pub fn turn_elsewhere(store: &Store, session_id: &str) -> Result<Option<String>, StoreError> {
+    let Some(what) = store.busy_elsewhere(session_id)? else {
+        return Ok(None);
+    };
+    let home = store.path().parent().unwrap_or(Path::new("."));
+    let mut holders = open_elsewhere(home).into_iter();
+    let mut known = holders
+        .by_ref()
+        .filter(|o| o.session_id == session_id)
+        .peekable();
+    let dead = known.peek().is_some() && known.all(|holder| !holder.is_alive());
+    Ok(Some(what).filter(|_| !dead))
 }
 
 fn in_flight(message: String) -> RequestError {
@@ -119,58 +166,4 @@ fn check_platform(platforms: &Platforms, name: &str) -> Result<(), RequestError>
             "see `hermesctl platforms`",
         )),
     }
-}
-
-/// The session of this name, for every verb that takes one.
-pub fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
-    match store.find_session(name)? {
-        SessionMatch::One(session) => Ok(*session),
-        SessionMatch::None => Err(refuse(
-            "unknown_session",
-            format!("there is no session called {name:?}"),
-            "see `hermesctl sessions`",
-        )),
-        SessionMatch::Many(found) => {
-            let list = list(&found);
-            Err(refuse(
-                "ambiguous_session",
-                format!("{name:?} fits several sessions:\n{list}"),
-                "give more of the id, or the title",
-            ))
-        }
-    }
-}
-
-async fn only_live_session(store: &Store) -> Result<Session, RequestError> {
-    let mut live = store.live_terminal_sessions().await?;
-    match (live.pop(), live.is_empty()) {
-        (Some(session), true) => Ok(resolve(store, &session.id)?),
-        (None, _) => Err(refuse(
-            "unknown_session",
-            "there is no live terminal session",
-            "name one with --session; see `hermesctl sessions`",
-        )),
-        (Some(last), false) => {
-            live.push(last);
-            Err(refuse(
-                "ambiguous_session",
-                format!("there are several live terminal sessions:\n{}", list(&live)),
-                "name one with --session",
-            ))
-        }
-    }
-}
-
-fn list(sessions: &[Session]) -> String {
-    let now = clock::now();
-    let line = |s: &Session| {
-        format!(
-            "  {}  {}, {} messages, started {} ago",
-            s.id,
-            s.name(),
-            s.message_count,
-            clock::age(now - s.started_at)
-        )
-    };
-    sessions.iter().map(line).collect::<Vec<_>>().join("\n")
 }

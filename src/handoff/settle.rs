@@ -6,7 +6,10 @@ use crate::store::Claim;
 
 pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
     context.before(Stage::Delivered).await;
-    context.store.complete_handoff(claim).await?;
+    let departure = context.store.complete_handoff(claim).await?;
+    if let Some(departure) = departure {
+        context.router.post(departure.note);
+    }
     let sent = claim.sent.take().unwrap_or_default();
     claim.handoff.sent_ids = sent.into_iter().map(|(_, message)| message).collect();
     claim.handoff.stage = Some(Stage::Settled);

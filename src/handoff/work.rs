@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::Handoff;
 use super::pipeline::{self, Context};
-use crate::store::{Claim, Orphan};
+use crate::store::{Claim, Orphan, Pending};
 
 /// What the rest of the daemon holds of the queue.
 #[derive(Clone, Default)]
 pub struct Handle {
     pub(super) wake: Arc<Notify>,
-    /// Session and platform of rows that need not be looked for.
-    asked: Arc<Mutex<Vec<(String, String)>>>,
+    /// Rows that need not be looked for.
+    asked: Arc<Mutex<Vec<Pending>>>,
     pub(super) foreign: Arc<Notify>,
     running: Arc<Mutex<HashMap<i64, CancellationToken>>>,
 }
@@ -23,7 +23,11 @@ pub struct Handle {
 impl Handle {
     /// This daemon has written a pending row.
     pub fn requested(&self, handoff: &Handoff) {
-        let asked = (handoff.session_id.clone(), handoff.platform.clone());
+        let asked = Pending {
+            session_id: handoff.session_id.clone(),
+            platform: handoff.platform.clone(),
+            after_turn: handoff.after_turn,
+        };
         self.asked
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -31,7 +35,7 @@ impl Handle {
         self.wake.notify_one();
     }
 
-    pub(super) fn take_asked(&self) -> Vec<(String, String)> {
+    pub(super) fn take_asked(&self) -> Vec<Pending> {
         std::mem::take(
             &mut self
                 .asked

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use views::{
-    EventKind, EventView, HandoffView, HitView, LocalMessageView, LocalThreadView, MessageView,
-    PlatformView, SessionView, StageView, StatusView, TranscriptView,
+    ChatTurnView, ChatView, EventKind, EventView, HandoffView, HitView, LocalMessageView,
+    LocalThreadView, MessageView, PlatformView, ResumedView, SessionView, StageView, StatusView,
+    TranscriptView,
 };
 
 /// Raised when a change breaks existing clients.
@@ -53,6 +54,21 @@ pub enum Call {
     SessionSearch(SessionSearch),
     #[serde(rename = "session.rename")]
     SessionRename(SessionRename),
+    /// Brings a session home from the chat that has it.
+    #[serde(rename = "session.resume")]
+    SessionResume(SessionResume),
+    /// From now on this connection is a terminal at a session; it leaves with the connection at the latest.
+    #[serde(rename = "chat.open")]
+    ChatOpen(ChatOpen),
+    /// Answered when the agent has answered; pieces come as `turn.delta` events before.
+    #[serde(rename = "chat.say")]
+    ChatSay(ChatSay),
+    /// Interrupts the answer that is coming.
+    #[serde(rename = "chat.stop")]
+    ChatStop(Nothing),
+    /// Answered when the session is finalised.
+    #[serde(rename = "chat.leave")]
+    ChatLeave(Nothing),
     #[serde(rename = "handoff.request")]
     HandoffRequest(HandoffRequest),
     /// Answered when the handoff has ended.
@@ -78,7 +94,7 @@ pub enum Call {
 }
 
 /// The methods, for telling an unknown one from wrong parameters and for the manual.
-pub const METHODS: [&str; 18] = [
+pub const METHODS: [&str; 23] = [
     "hello",
     "status",
     "platform.list",
@@ -87,6 +103,11 @@ pub const METHODS: [&str; 18] = [
     "session.transcript",
     "session.search",
     "session.rename",
+    "session.resume",
+    "chat.open",
+    "chat.say",
+    "chat.stop",
+    "chat.leave",
     "handoff.request",
     "handoff.wait",
     "handoff.list",
@@ -176,6 +197,42 @@ pub struct HandoffRequest {
     pub session: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// The terminal of whoever asks, when no session is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tty: Option<String>,
+    /// Wait for the end of a turn in progress instead of refusing.
+    #[serde(default)]
+    pub after_turn: bool,
+    /// Do not mind what another program seems to be doing with the session.
+    #[serde(default)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionResume {
+    /// Without it, the only session that was handed off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChatOpen {
+    /// Id, title, beginning of an id, or `last`; without it a new session begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// For a new session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tty: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChatSay {
+    pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -198,9 +255,12 @@ pub struct HandoffList {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventsSubscribe {
-    /// Only events whose type begins with one of these (`handoff`, `turn`, `platform`, `local`); none means all.
+    /// Only events whose type begins with one of these (`handoff`, `turn`, `session`, `platform`, `local`); none means all.
     #[serde(default)]
     pub topics: Vec<String>,
+    /// Only events about this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -113,6 +113,35 @@ pub struct StageView {
     pub at: f64,
 }
 
+/// The session that a terminal is on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChatView {
+    pub session: SessionView,
+    /// It was there before; its transcript can be read.
+    pub resumed: bool,
+    /// The platform whose chat had it.
+    pub came_from: Option<String>,
+}
+
+/// One answer in a terminal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChatTurnView {
+    pub session: String,
+    /// All of it; when it was interrupted, or the agent failed, what there is.
+    pub reply: String,
+    pub interrupted: bool,
+    /// Why there is no whole reply.
+    pub error: Option<String>,
+}
+
+/// A session that was brought home.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResumedView {
+    pub session: SessionView,
+    /// The platform whose chat had it; none when it was at home already.
+    pub came_from: Option<String>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LocalThreadView {
     pub id: i64,
@@ -165,13 +194,45 @@ pub enum EventKind {
         error: Option<String>,
     },
     #[serde(rename = "turn.started")]
-    TurnStarted { session: String },
+    TurnStarted {
+        session: String,
+        /// Numbers the turns of this daemon's life.
+        turn: u64,
+    },
     #[serde(rename = "turn.delta")]
-    TurnDelta { session: String, text: String },
+    TurnDelta {
+        session: String,
+        turn: u64,
+        text: String,
+    },
     #[serde(rename = "turn.ended")]
     TurnEnded {
         session: String,
+        turn: u64,
         error: Option<String>,
+    },
+    #[serde(rename = "session.started")]
+    SessionStarted {
+        session: String,
+        platform: String,
+        model: Option<String>,
+        /// It was there before and is taken up again.
+        resumed: bool,
+    },
+    /// Brought elsewhere without a handoff.
+    #[serde(rename = "session.moved")]
+    SessionMoved {
+        session: String,
+        /// A platform, or `terminal`.
+        to: String,
+    },
+    #[serde(rename = "session.ended")]
+    SessionEnded {
+        session: String,
+        platform: String,
+        model: Option<String>,
+        /// An answer was cut off by it.
+        interrupted: bool,
     },
     #[serde(rename = "platform.changed")]
     PlatformChanged {
@@ -190,6 +251,22 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// The session that it is about.
+    pub fn session(&self) -> Option<&str> {
+        match self {
+            EventKind::HandoffRequested { session, .. }
+            | EventKind::HandoffStage { session, .. }
+            | EventKind::HandoffEnded { session, .. }
+            | EventKind::TurnStarted { session, .. }
+            | EventKind::TurnDelta { session, .. }
+            | EventKind::TurnEnded { session, .. }
+            | EventKind::SessionStarted { session, .. }
+            | EventKind::SessionMoved { session, .. }
+            | EventKind::SessionEnded { session, .. } => Some(session),
+            EventKind::PlatformChanged { .. } | EventKind::LocalMessage { .. } => None,
+        }
+    }
+
     pub fn type_name(&self) -> &'static str {
         match self {
             EventKind::HandoffRequested { .. } => "handoff.requested",
@@ -198,6 +275,9 @@ impl EventKind {
             EventKind::TurnStarted { .. } => "turn.started",
             EventKind::TurnDelta { .. } => "turn.delta",
             EventKind::TurnEnded { .. } => "turn.ended",
+            EventKind::SessionStarted { .. } => "session.started",
+            EventKind::SessionMoved { .. } => "session.moved",
+            EventKind::SessionEnded { .. } => "session.ended",
             EventKind::PlatformChanged { .. } => "platform.changed",
             EventKind::LocalMessage { .. } => "local.message",
         }

@@ -2,7 +2,7 @@
 //!
 //! A message is kept in the store before anything else happens to it, so a restart takes up what was not answered.
 
-mod patience;
+mod commands;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -10,14 +10,14 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::patience::patiently;
 use crate::agent::Prompt;
-use crate::events::Bus;
+use crate::command::{self, Command, Place, Typed};
+use crate::events::{Bus, Event};
 use crate::platform::{Platforms, local};
-use crate::session::{KeyRules, session_key};
-use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
+use crate::session::{KeyRules, no_longer_here, session_key};
+use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError, TurnEnd};
 use crate::turn::deliver::{DeliverError, deliver};
-use crate::turn::{Lease, TurnError, Turns};
+use crate::turn::{Lease, Streamed, TurnError, Turns, patiently};
 
 /// The longest message that a person may send.
 pub const LONGEST_MESSAGE: usize = 100_000;
@@ -37,6 +37,8 @@ struct Inner {
     stop: CancellationToken,
     /// What waits, by chat; a chat that is here has a worker.
     chats: Mutex<HashMap<String, Chat>>,
+    /// The answers that are coming, by session, for whoever wants to stop one.
+    answering: Mutex<HashMap<String, CancellationToken>>,
     /// Given when what the last run left is in `chats`. Nothing is answered before: it would overtake that.
     recovered: CancellationToken,
 }
@@ -48,6 +50,30 @@ struct Chat {
     unsent: VecDeque<Delivery>,
     /// Ids: the oldest is answered first, and one that is handed over twice counts once.
     unanswered: BTreeSet<i64>,
+}
+
+/// Where a message belongs.
+enum Belongs {
+    To(String),
+    /// The chat's conversation went elsewhere.
+    Left(String),
+}
+
+/// A message's session, and the right to run its turn.
+enum Found {
+    Session(String, Lease),
+    Left(String),
+    Stopping,
+}
+
+fn reply_to(inbound: &Inbound, session_id: &str, text: String) -> NewDelivery {
+    NewDelivery {
+        send_key: format!("inbound:{}:0", inbound.id),
+        source: inbound.source.clone(),
+        session_id: session_id.to_owned(),
+        handoff_id: None,
+        text,
+    }
 }
 
 enum Work {
@@ -73,6 +99,7 @@ impl Router {
             tracker: TaskTracker::new(),
             stop,
             chats: Mutex::default(),
+            answering: Mutex::default(),
             recovered: CancellationToken::new(),
         };
         Router {
@@ -106,10 +133,13 @@ impl Router {
         let key = session_key(&source, &self.inner.keys);
         let (said, inbound) = self.inner.store.say_local(&key, &source, text).await?;
         self.inner.bus.tell(local::told(&said));
-        self.inner.hand_over(&key, |chat| {
-            chat.unanswered.insert(inbound.id);
-        });
+        self.inner.take_in(inbound);
         Ok(said)
+    }
+
+    /// Sends a note that stands in the ledger, in its chat's order.
+    pub fn post(&self, note: Delivery) {
+        self.inner.post(note);
     }
 
     /// Waits for the work at hand; `stop` has been given.
@@ -131,8 +161,7 @@ impl Inner {
             );
         }
         for delivery in unsent {
-            let key = session_key(&delivery.source, &self.keys);
-            self.hand_over(&key, |chat| chat.unsent.push_back(delivery));
+            self.post(delivery);
         }
         for (key, id) in unanswered {
             self.hand_over(&key, |chat| {
@@ -140,6 +169,30 @@ impl Inner {
             });
         }
         Ok(())
+    }
+
+    fn post(self: &Arc<Self>, delivery: Delivery) {
+        let key = session_key(&delivery.source, &self.keys);
+        self.hand_over(&key, |chat| chat.unsent.push_back(delivery));
+    }
+
+    /// A message that is kept goes into its chat's line; one that stops the answer before it does not wait for that answer.
+    fn take_in(self: &Arc<Self>, inbound: Inbound) {
+        if matches!(
+            command::read(&inbound.text, Place::Chat),
+            Typed::Command(Command::Stop, _)
+        ) {
+            let inner = self.clone();
+            self.tracker.spawn(async move {
+                if let Err(error) = inner.handle(inbound.id).await {
+                    tracing::error!(%error, message = inbound.id, "it waits for the next start");
+                }
+            });
+            return;
+        }
+        self.hand_over(&inbound.session_key, |chat| {
+            chat.unanswered.insert(inbound.id);
+        });
     }
 
     /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order.
@@ -208,14 +261,28 @@ impl Inner {
     }
 
     /// One message from its chat to its answer. Begins again when its session is deleted under it.
-    async fn handle(&self, id: i64) -> Result<(), StoreError> {
+    async fn handle(self: &Arc<Self>, id: i64) -> Result<(), StoreError> {
         let Some(inbound) = patiently(&self.stop, || async { self.store.inbound(id) }).await?
         else {
             return Ok(());
         };
+        match command::read(&inbound.text, Place::Chat) {
+            Typed::Command(command, rest) => {
+                let said = self.perform(&inbound, command, rest).await?;
+                return self.dismiss(&inbound, said).await;
+            }
+            Typed::NotHere(why) => return self.dismiss(&inbound, why).await,
+            Typed::Words => {}
+        }
         loop {
-            let Some((session_id, lease)) = self.session_under_lease(&inbound).await? else {
-                return Ok(());
+            let (session_id, lease) = match self.session_under_lease(&inbound).await? {
+                Found::Session(id, lease) => (id, lease),
+                Found::Left(went_to) => {
+                    return self
+                        .dismiss(&inbound, no_longer_here(&inbound.source.platform, &went_to))
+                        .await;
+                }
+                Found::Stopping => return Ok(()),
             };
             match self.answer(&inbound, &session_id, lease).await {
                 Ok(Some(sends)) => {
@@ -237,13 +304,24 @@ impl Inner {
         }
     }
 
+    /// Answers a message that is not for the agent.
+    async fn dismiss(&self, inbound: &Inbound, said: String) -> Result<(), StoreError> {
+        let sends = vec![reply_to(inbound, "", said)];
+        let keep = || self.store.dismiss_inbound(inbound.id, sends.clone());
+        for delivery in &patiently(&self.stop, keep).await? {
+            self.send(delivery).await;
+        }
+        Ok(())
+    }
+
     /// The session that the chat is on, and the right to run its turn. While that was waited for, the chat may have
-    /// moved; then it is waited for again. `None`: the daemon stops.
-    async fn session_under_lease(
-        &self,
-        inbound: &Inbound,
-    ) -> Result<Option<(String, Lease)>, StoreError> {
-        let mut wanted = patiently(&self.stop, || self.session_of(inbound)).await?;
+    /// moved; then it is waited for again.
+    async fn session_under_lease(&self, inbound: &Inbound) -> Result<Found, StoreError> {
+        let belongs = || self.session_of(inbound);
+        let mut wanted = match patiently(&self.stop, belongs).await? {
+            Belongs::To(id) => id,
+            Belongs::Left(went_to) => return Ok(Found::Left(went_to)),
+        };
         loop {
             tracing::debug!(
                 message = inbound.id,
@@ -252,26 +330,49 @@ impl Inner {
             );
             let lease = tokio::select! {
                 lease = self.turns.leases.take(&wanted) => lease,
-                () = self.stop.cancelled() => return Ok(None),
+                () = self.stop.cancelled() => return Ok(Found::Stopping),
             };
-            let now = patiently(&self.stop, || self.session_of(inbound)).await?;
-            if now == wanted {
-                return Ok(Some((wanted, lease)));
+            match patiently(&self.stop, belongs).await? {
+                Belongs::To(now) if now == wanted => return Ok(Found::Session(wanted, lease)),
+                Belongs::To(now) => wanted = now,
+                Belongs::Left(went_to) => return Ok(Found::Left(went_to)),
             }
-            wanted = now;
         }
     }
 
-    /// Where the message belongs: where its words stand already, else where the chat is now, else in a fresh session.
-    async fn session_of(&self, inbound: &Inbound) -> Result<String, StoreError> {
+    /// Where the message belongs: where its words stand already, else where the chat is now, else in a fresh session;
+    /// but nowhere in a chat whose conversation has left it.
+    async fn session_of(&self, inbound: &Inbound) -> Result<Belongs, StoreError> {
         if let Some(begun) = self.store.session_of_inbound(inbound.id).await? {
-            return Ok(begun);
+            return Ok(Belongs::To(begun));
         }
         let key = &inbound.session_key;
         if let Some(live) = self.store.live_session(key).await? {
-            return Ok(live);
+            return Ok(Belongs::To(live));
         }
-        self.store.bind_fresh_session(key, &inbound.source).await
+        if let Some(left) = self.store.left(key).await? {
+            return Ok(Belongs::Left(left.went_to));
+        }
+        let bound = self.store.bind_fresh_session(key, &inbound.source).await?;
+        if bound.fresh {
+            self.tell_start(&bound.session_id, &inbound.source.platform);
+        }
+        Ok(Belongs::To(bound.session_id))
+    }
+
+    fn tell_start(&self, session_id: &str, platform: &str) {
+        self.bus.tell(Event::SessionStarted {
+            session_id: session_id.to_owned(),
+            platform: platform.to_owned(),
+            model: None,
+            resumed: false,
+        });
+    }
+
+    fn answering(&self) -> std::sync::MutexGuard<'_, HashMap<String, CancellationToken>> {
+        self.answering
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Runs the turn and returns what is to be sent. `None`: it is answered already, or the daemon stops and it will be
@@ -300,22 +401,26 @@ impl Inner {
             message: &inbound.text,
             handoff: false,
         };
-        let reply = self.turns.run(&lease, prompt, &self.stop).await;
+        let (streamed, cancel) = (Streamed::default(), stop.child_token());
+        self.answering()
+            .insert(session_id.to_owned(), cancel.clone());
+        let reply = self.turns.run(&lease, prompt, &streamed, &cancel).await;
+        self.answering().remove(session_id);
         drop(transcript);
-        let send = |text: String| NewDelivery {
-            send_key: format!("inbound:{}:0", inbound.id),
-            source: inbound.source.clone(),
-            session_id: session_id.to_owned(),
-            handoff_id: None,
-            text,
+        let send = |text: String| reply_to(inbound, session_id, text);
+        let answered = |end: TurnEnd, text: String| async move {
+            let sends = vec![send(text)];
+            let keep = || store.answer_inbound(inbound.id, session_id, &end, sends.clone());
+            patiently(stop, keep).await
         };
         let sends = match reply {
-            Ok(reply) => {
-                let sends = vec![send(reply.clone())];
-                let keep = || store.answer_inbound(inbound.id, session_id, &reply, sends.clone());
-                patiently(stop, keep).await?
-            }
+            Ok(reply) => answered(TurnEnd::Answered(reply.clone()), reply).await?,
             Err(TurnError::Cancelled) if stop.is_cancelled() => return Ok(None),
+            Err(TurnError::Cancelled) if cancel.is_cancelled() => {
+                let partial = streamed.text();
+                let said = format!("{}\n(stopped)", partial.trim_end());
+                answered(TurnEnd::CutOff(partial), said.trim_start().to_owned()).await?
+            }
             Err(error) => {
                 tracing::warn!(%error, session = session_id, "a turn failed");
                 let text = format!("I could not answer: {error}. Say it again to try once more.");

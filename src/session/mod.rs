@@ -1,12 +1,16 @@
 //! What a session is to the rest of the house: its source, its key, its title and its transcript. No wire.
 
 mod key;
+mod moved;
+mod open_elsewhere;
 mod rename;
 mod source;
 pub mod title;
 pub mod transcript;
 
 pub use key::{KeyRules, session_key};
+pub use moved::{farewell, no_longer_here};
+pub use open_elsewhere::{OpenElsewhere, open_elsewhere};
 pub use rename::rename;
 pub use source::{ChatType, Source};
 
@@ -34,6 +38,27 @@ pub struct Session {
 }
 
 impl Session {
+    /// One that has no row yet.
+    pub fn unborn(id: &str, started_at: f64) -> Session {
+        Session {
+            id: id.to_owned(),
+            source: "cli".to_owned(),
+            title: None,
+            model: None,
+            system_prompt: None,
+            session_key: None,
+            chat_id: None,
+            thread_id: None,
+            started_at,
+            ended_at: None,
+            end_reason: None,
+            message_count: 0,
+            handoff_state: None,
+            handoff_platform: None,
+            handoff_error: None,
+        }
+    }
+
     /// What people call it: the title, else the first eight characters of the id.
     pub fn name(&self) -> String {
         match &self.title {

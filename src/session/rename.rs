@@ -1,7 +1,8 @@
 //! Giving a session another title.
 
 use super::{Session, title};
-use crate::handoff::request::{Refusal, RequestError, resolve};
+use crate::handoff::request::{Refusal, RequestError};
+use crate::handoff::which::resolve;
 use crate::store::{Store, StoreError};
 
 /// An empty title takes it away. A title that a hidden predecessor of the same conversation holds moves on to it.

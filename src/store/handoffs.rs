@@ -7,7 +7,8 @@ use rusqlite::{OptionalExtension, ToSql, params};
 
 use super::journal::{self, Changed, Evidence};
 use super::{
-    Delivery, NewDelivery, Store, StoreError, deliveries, lenient, messages, routing, sessions,
+    Delivery, Departure, NewDelivery, Store, StoreError, deliveries, lenient, messages, moves,
+    routing, sessions,
 };
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
@@ -38,6 +39,15 @@ pub struct Answer {
     pub deliveries: Vec<NewDelivery>,
 }
 
+/// A row that asks for a handoff.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pending {
+    pub session_id: String,
+    pub platform: String,
+    /// It is to wait for the end of a turn.
+    pub after_turn: bool,
+}
+
 /// What a session's row says of its handoff, as other programs see it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RowState {
@@ -60,6 +70,7 @@ impl Store {
         platform: &str,
         note: Option<&str>,
         via: Via,
+        after_turn: bool,
     ) -> Result<Handoff, StoreError> {
         let (session_id, platform, note) = (
             session_id.to_owned(),
@@ -80,6 +91,9 @@ impl Store {
                 }));
             }
             let id = journal::open(c, changed, &session_id, &platform, note.as_deref(), via)?;
+            if after_turn {
+                c.execute("UPDATE hermesd_handoffs SET after_turn = 1 WHERE id = ?1", [id])?;
+            }
             journal::by_id(c, id)?.ok_or(StoreError::Closed)
         })
         .await
@@ -98,23 +112,28 @@ impl Store {
         .await
     }
 
-    /// Pending rows (session and platform), the oldest session first.
+    /// Pending rows, the oldest session first.
     pub fn pending_handoffs(
         &self,
         limit: usize,
         except_platforms: &[String],
-    ) -> Result<Vec<(String, String)>, StoreError> {
+    ) -> Result<Vec<Pending>, StoreError> {
         let except = serde_json::to_string(except_platforms).unwrap_or_default();
         self.look(|c| {
             let mut statement = c.prepare_cached(
-                "SELECT id, handoff_platform FROM sessions
-                 WHERE handoff_state = 'pending' AND typeof(id) = 'text'
-                   AND CAST(COALESCE(handoff_platform, '') AS TEXT) NOT IN (SELECT value FROM json_each(?2))
-                 ORDER BY started_at LIMIT ?1",
+                "SELECT s.id, s.handoff_platform, COALESCE(h.after_turn, 0) FROM sessions s
+                 LEFT JOIN hermesd_handoffs h ON h.session_id = s.id AND h.state IN ('pending', 'running')
+                 WHERE s.handoff_state = 'pending' AND typeof(s.id) = 'text'
+                   AND CAST(COALESCE(s.handoff_platform, '') AS TEXT) NOT IN (SELECT value FROM json_each(?2))
+                 ORDER BY s.started_at LIMIT ?1",
             )?;
             let rows = statement.query_map(params![limit as i64, except], |row| {
-                // A name that is not read exactly could not be claimed.
-                Ok((row.get(0)?, lenient::text(row, 1)?.unwrap_or_default()))
+                Ok(Pending {
+                    // A name that is not read exactly could not be claimed.
+                    session_id: row.get(0)?,
+                    platform: lenient::text(row, 1)?.unwrap_or_default(),
+                    after_turn: row.get(2)?,
+                })
             })?;
             lenient::readable(rows, "sessions")
         })
@@ -146,15 +165,21 @@ impl Store {
         .await
     }
 
-    /// The last step of a handoff that went through: the reply is in the chat, and the row says so.
-    pub async fn complete_handoff(&self, claim: &Claim) -> Result<(), StoreError> {
+    /// The last step of a handoff that went through: the reply is in the chat, and the row says so. A chat that the session
+    /// was on before is left by it.
+    pub async fn complete_handoff(&self, claim: &Claim) -> Result<Option<Departure>, StoreError> {
         let (id, fence, session_id) = (
             claim.handoff.id,
             claim.fence,
             claim.handoff.session_id.clone(),
         );
-        let sent = claim.sent.clone();
-        self.write(move |c| {
+        let (sent, platform) = (claim.sent.clone(), claim.handoff.platform.clone());
+        let left = self.look(|c| journal::left_behind(c, id))?;
+        let mirrored = match &left {
+            Some(key) => self.mirrored(key).await.map(|entry| entry.to_string()),
+            None => None,
+        };
+        self.change(move |c, changed| {
             let (state, now, nobody) = (State::Completed.as_str(), clock::now(), None::<String>);
             let mut stages = vec![Stage::Settled];
             let mut evidence: Vec<(&str, &dyn ToSql)> = vec![
@@ -179,7 +204,8 @@ impl Store {
                  WHERE id = ?1 AND handoff_state = 'running'",
             )?
             .execute([&session_id])?;
-            Ok(())
+            let Some(key) = &left else { return Ok(None) };
+            moves::depart_from(c, changed, &session_id, key, &platform, mirrored.as_deref())
         })
         .await
     }

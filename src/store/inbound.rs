@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::messages::{self, NewMessage};
-use super::{Delivery, NewDelivery, Store, StoreError, deliveries};
+use super::{Delivery, NewDelivery, Store, StoreError, TurnEnd, deliveries, sessions, turns};
 use crate::clock;
 use crate::session::transcript::Role;
 use crate::session::{ChatType, Source};
@@ -80,33 +80,43 @@ impl Store {
         let session_id = session_id.to_owned();
         self.write(move |c| {
             let open: Option<(String, String)> = c
-                .prepare_cached(&format!("SELECT text, message_id FROM hermesd_inbound WHERE id = ?1 AND {OPEN}"))?
+                .prepare_cached(&format!(
+                    "SELECT text, message_id FROM hermesd_inbound WHERE id = ?1 AND {OPEN}"
+                ))?
                 .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?;
-            let Some((text, platform_id)) = open else { return Ok(None) };
+            let Some((text, platform_id)) = open else {
+                return Ok(None);
+            };
             if let Some((row, _)) = begun(c, id)? {
                 return Ok(Some(row));
             }
-            let message = NewMessage { platform_message_id: Some(platform_id), ..NewMessage::text(Role::User, &text) };
+            let message = NewMessage {
+                platform_message_id: Some(platform_id),
+                ..NewMessage::text(Role::User, &text)
+            };
             let row = messages::append_one(c, &session_id, message)?;
             // The chat owns this session now, whatever ended it before.
-            c.prepare_cached("UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1 AND ended_at IS NOT NULL")?
-                .execute([&session_id])?;
-            c.prepare_cached("UPDATE hermesd_inbound SET state = 'running', message_row = ?2 WHERE id = ?1")?.execute(params![id, row])?;
+            sessions::reopen(c, &session_id)?;
+            turns::begin(c, &session_id, row)?;
+            c.prepare_cached(
+                "UPDATE hermesd_inbound SET state = 'running', message_row = ?2 WHERE id = ?1",
+            )?
+            .execute(params![id, row])?;
             Ok(Some(row))
         })
         .await
     }
 
-    /// The agent has answered: reply, ledger rows and the end of the message, all at once.
+    /// The agent has answered, or was stopped: reply, ledger rows and the end of the message, all at once.
     pub async fn answer_inbound(
         &self,
         id: i64,
         session_id: &str,
-        reply: &str,
+        end: &TurnEnd,
         sends: Vec<NewDelivery>,
     ) -> Result<Vec<Delivery>, StoreError> {
-        let (session_id, reply) = (session_id.to_owned(), reply.to_owned());
+        let (session_id, end) = (session_id.to_owned(), end.clone());
         self.write(move |c| {
             let changed = c
                 .prepare_cached("UPDATE hermesd_inbound SET state = 'answered' WHERE id = ?1 AND state = 'running'")?
@@ -114,8 +124,8 @@ impl Store {
             if changed == 0 {
                 return Err(StoreError::Conflict(format!("message {id} is answered already")));
             }
-            messages::append_one(c, &session_id, NewMessage::reply(&reply))?;
-            messages::count_model_call(c, &session_id)?;
+            turns::end(c, &session_id)?;
+            turns::conclude(c, &session_id, &end)?;
             sends.iter().map(|send| deliveries::insert(c, send)).collect()
         })
         .await
@@ -134,10 +144,30 @@ impl Store {
                 "UPDATE hermesd_inbound SET state = 'failed', error = ?2 WHERE id = ?1",
                 params![id, reason],
             )?;
+            if let Some((_, session_id)) = begun(c, id)? {
+                turns::end(c, &session_id)?;
+            }
             sends
                 .iter()
                 .map(|send| deliveries::insert(c, send))
                 .collect()
+        })
+        .await
+    }
+
+    /// Answered by the house itself: its words reach no transcript. Nothing is sent when it was answered before.
+    pub async fn dismiss_inbound(
+        &self,
+        id: i64,
+        sends: Vec<NewDelivery>,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        self.write(move |c| {
+            let changed = c.execute(
+                &format!("UPDATE hermesd_inbound SET state = 'answered' WHERE id = ?1 AND {OPEN}"),
+                [id],
+            )?;
+            let sends = sends.iter().filter(|_| changed == 1);
+            sends.map(|send| deliveries::insert(c, send)).collect()
         })
         .await
     }

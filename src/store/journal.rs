@@ -258,6 +258,21 @@ pub(super) fn advance(
     Ok(())
 }
 
+/// The key of the chat that the session was on before this handoff bound it to another.
+pub(super) fn left_behind(c: &Connection, id: i64) -> Result<Option<String>, StoreError> {
+    let mut statement =
+        c.prepare_cached("SELECT displaced, session_key FROM hermesd_handoffs WHERE id = ?1")?;
+    let (displaced, key) = statement.query_row([id], |row| {
+        Ok((
+            row.get::<_, Option<String>>(0)?,
+            row.get::<_, Option<String>>(1)?,
+        ))
+    })?;
+    let displaced = displaced.and_then(|text| serde_json::from_str::<Displaced>(&text).ok());
+    let before = displaced.and_then(|d| d.key_before());
+    Ok(before.filter(|before| Some(before) != key.as_ref()))
+}
+
 /// Puts the binding back, takes the notice and the reply out of the transcript, and stops what was still to be sent.
 fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), StoreError> {
     let (session, key, displaced, said): (String, Option<String>, Option<String>, Option<String>) = c.query_row(
@@ -279,7 +294,7 @@ fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), S
 pub(super) fn by_id(c: &Connection, id: i64) -> Result<Option<Handoff>, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT id, session_id, platform, note, via, state, stage, error, requested_at, ended_at, cancel_requested, home, thread,
-                session_key, reply, sent_ids, stages FROM hermesd_handoffs WHERE id = ?1",
+                session_key, reply, sent_ids, stages, after_turn FROM hermesd_handoffs WHERE id = ?1",
     )?;
     Ok(statement.query_row([id], handoff).optional()?)
 }
@@ -312,5 +327,6 @@ fn handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
             .and_then(|json| serde_json::from_str(&json).ok())
             .unwrap_or_default(),
         stages: text(16)?.as_deref().map(parse_times).unwrap_or_default(),
+        after_turn: row.get(17)?,
     })
 }

@@ -3,6 +3,7 @@
 //! One thread writes and groups commits; readers stand beside it. Hermes' own tables are shared with other programs,
 //! so every change of a handoff is a compare-and-set, and tables of ours are called `hermesd_*`.
 
+mod busy;
 mod checkpoint;
 mod deliveries;
 mod error;
@@ -13,12 +14,15 @@ mod leases;
 mod lenient;
 mod local;
 mod messages;
+mod moves;
 mod open;
 mod readers;
 mod routing;
 mod schema;
 mod search;
 mod sessions;
+mod terminals;
+mod turns;
 mod writer;
 
 use std::path::Path;
@@ -28,15 +32,19 @@ use rusqlite::Connection;
 
 pub use deliveries::{Delivery, DeliveryState, NewDelivery};
 pub use error::StoreError;
-pub use handoffs::{Answer, Claim, RowState, cut_error};
+pub use handoffs::{Answer, Claim, Pending, RowState, cut_error};
 pub use inbound::Inbound;
 pub use leases::Orphan;
 pub use local::{LocalMessage, LocalThread};
 pub use messages::NewMessage;
+pub use moves::{Departure, Left, TERMINAL};
 pub use open::OpenMode;
+pub use routing::Bound;
 pub use schema::HERMES_SCHEMA_VERSION;
 pub use search::Hit;
 pub use sessions::{SessionFilter, SessionMatch};
+pub use terminals::Candidate;
+pub use turns::{INTERRUPTED, TurnEnd};
 
 /// A handle that any task may clone and use. The last one dropped closes the database.
 #[derive(Clone)]

@@ -10,20 +10,39 @@ use std::sync::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value, json};
 
+use super::journal::Changed;
 use super::{Store, StoreError, lenient, sessions};
 use crate::clock;
 use crate::session::Source;
+
+/// The session that a chat is on now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bound {
+    pub session_id: String,
+    /// It was made for this.
+    pub fresh: bool,
+}
 
 /// Everything that a binding changed, so that it can be put back.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Displaced {
     /// The entry that stood under the key.
-    entry: Option<String>,
+    pub(super) entry: Option<String>,
     /// The session that was on the chat and that the binding ended: id, its `ended_at` and `end_reason` before.
     outgoing: Option<(String, Option<f64>, Option<String>)>,
     /// The columns of the incoming session before: those of [`CHAT_COLUMNS`], in order, and how it had ended.
-    incoming: Vec<Option<String>>,
+    pub(super) incoming: Vec<Option<String>>,
     ended: (Option<f64>, Option<String>),
+}
+
+impl Displaced {
+    /// The key of the chat that the incoming session was on before.
+    pub(super) fn key_before(&self) -> Option<String> {
+        let column = CHAT_COLUMNS
+            .iter()
+            .position(|name| *name == "session_key")?;
+        self.incoming.get(column)?.clone()
+    }
 }
 
 /// The keys that `sessions.json` has still to learn of, and the right to write it.
@@ -44,7 +63,7 @@ impl Mirror {
     }
 }
 
-const CHAT_COLUMNS: [&str; 8] = [
+pub(super) const CHAT_COLUMNS: [&str; 8] = [
     "source",
     "user_id",
     "session_key",
@@ -83,17 +102,48 @@ impl Store {
         &self,
         key: &str,
         source: &Source,
-    ) -> Result<String, StoreError> {
+    ) -> Result<Bound, StoreError> {
         let (bound, source) = (key.to_owned(), source.clone());
         self.change(move |c, changed| {
             let before = entry(c, changed.scope, &bound)?;
             if let Some(live) = live(c, before.as_deref().and_then(session_of))? {
-                return Ok(live);
+                return Ok(Bound {
+                    session_id: live,
+                    fresh: false,
+                });
             }
-            let id = sessions::create(c, &source.platform, None, None)?;
-            bind(c, changed.scope, &bound, &id, &source, None)?;
-            changed.keys.push(bound.clone());
-            Ok(id)
+            let session_id = fresh(c, changed, &bound, &source)?;
+            Ok(Bound {
+                session_id,
+                fresh: true,
+            })
+        })
+        .await
+    }
+
+    /// Puts a chat on a new session. The one that it was on ends for good; its id is returned with the new one's.
+    pub async fn start_anew(
+        &self,
+        key: &str,
+        source: &Source,
+    ) -> Result<(Option<String>, String), StoreError> {
+        let mirrored = self.mirrored(key).await.as_ref().and_then(named);
+        let (key, source) = (key.to_owned(), source.clone());
+        self.change(move |c, changed| {
+            let before = entry(c, changed.scope, &key)?;
+            let before = before.as_deref().and_then(session_of);
+            let before = live(c, before.or_else(|| mirrored.clone()))?;
+            if let Some(id) = &before {
+                c.execute(
+                    &format!(
+                        "UPDATE sessions SET ended_at = ?2, end_reason = 'session_reset'
+                         WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
+                    ),
+                    params![id, clock::now()],
+                )?;
+            }
+            let id = fresh(c, changed, &key, &source)?;
+            Ok((before, id))
         })
         .await
     }
@@ -186,6 +236,19 @@ fn rewrite_mirror(path: &Path, entries: Vec<(Option<String>, String)>) -> std::i
     Ok(())
 }
 
+/// Makes a session for a chat and puts the chat on it.
+fn fresh(
+    c: &Connection,
+    changed: &mut Changed<'_>,
+    key: &str,
+    source: &Source,
+) -> Result<String, StoreError> {
+    let id = sessions::create(c, &source.platform, None, None)?;
+    bind(c, changed.scope, key, &id, source, None)?;
+    changed.keys.push(key.to_owned());
+    Ok(id)
+}
+
 pub(super) fn entry(c: &Connection, scope: &str, key: &str) -> Result<Option<String>, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT entry_json FROM gateway_routing WHERE scope = ?1 AND session_key = ?2",
@@ -197,7 +260,7 @@ pub(super) fn entry(c: &Connection, scope: &str, key: &str) -> Result<Option<Str
 }
 
 /// The session that a routing entry names.
-fn session_of(entry: &str) -> Option<String> {
+pub(super) fn session_of(entry: &str) -> Option<String> {
     named(&serde_json::from_str(entry).ok()?)
 }
 
@@ -206,7 +269,7 @@ fn named(entry: &Value) -> Option<String> {
 }
 
 /// The live end of a session, if it exists.
-fn live(c: &Connection, id: Option<String>) -> Result<Option<String>, StoreError> {
+pub(super) fn live(c: &Connection, id: Option<String>) -> Result<Option<String>, StoreError> {
     let Some(id) = id else { return Ok(None) };
     let tip = sessions::tip(c, &id)?;
     Ok(sessions::by_id(c, &tip)?.map(|session| session.id))
@@ -268,11 +331,11 @@ pub(super) fn bind(
         origin.to_string(),
     ])?;
     if ended != (None, None) {
-        c.execute(
-            "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1",
-            [session_id],
-        )?;
+        sessions::reopen(c, session_id)?;
     }
+    // Whoever writes there is heard again.
+    c.prepare_cached("DELETE FROM hermesd_left WHERE session_key = ?1")?
+        .execute([key])?;
     let entry_json = new_entry(before.as_deref(), key, session_id, source, origin, now).to_string();
     c.prepare_cached(
         "INSERT INTO gateway_routing (scope, session_key, entry_json, updated_at) VALUES (?1, ?2, ?3, ?4)
@@ -401,7 +464,12 @@ pub(super) fn unbind(
 }
 
 /// Gives the chat back to the session that was on it before.
-fn free(c: &Connection, scope: &str, key: &str, displaced: &Displaced) -> Result<(), StoreError> {
+pub(super) fn free(
+    c: &Connection,
+    scope: &str,
+    key: &str,
+    displaced: &Displaced,
+) -> Result<(), StoreError> {
     match &displaced.entry {
         Some(text) => c.execute(
             "UPDATE gateway_routing SET entry_json = ?3, updated_at = ?4 WHERE scope = ?1 AND session_key = ?2",

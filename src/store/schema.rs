@@ -11,7 +11,7 @@ use super::StoreError;
 /// The newest `schema_version` of Hermes that we know.
 pub const HERMES_SCHEMA_VERSION: i64 = 22;
 /// The version of our own tables.
-pub(super) const OWN_SCHEMA_VERSION: i64 = 2;
+pub(super) const OWN_SCHEMA_VERSION: i64 = 3;
 
 struct Table {
     name: &'static str,
@@ -172,6 +172,7 @@ CREATE TABLE IF NOT EXISTS hermesd_handoffs (
     fence INTEGER NOT NULL DEFAULT 0,
     lease_until REAL,
     cancel_requested INTEGER NOT NULL DEFAULT 0,
+    after_turn INTEGER NOT NULL DEFAULT 0,
     home TEXT,
     thread TEXT,
     session_key TEXT,
@@ -213,6 +214,23 @@ CREATE TABLE IF NOT EXISTS hermesd_inbound (
     UNIQUE (platform, session_key, message_id)
 );
 CREATE INDEX IF NOT EXISTS hermesd_inbound_open ON hermesd_inbound(id) WHERE state IN ('received', 'running');
+CREATE TABLE IF NOT EXISTS hermesd_turns (
+    session_id TEXT PRIMARY KEY,
+    message_row INTEGER NOT NULL,
+    running INTEGER NOT NULL,
+    partial TEXT
+);
+CREATE TABLE IF NOT EXISTS hermesd_terminals (
+    session_id TEXT PRIMARY KEY,
+    tty TEXT,
+    opened_at REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS hermesd_left (
+    session_key TEXT PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    went_to TEXT NOT NULL,
+    at REAL NOT NULL
+);
 CREATE TABLE IF NOT EXISTS hermesd_local_threads (
     id INTEGER PRIMARY KEY,
     chat_id TEXT NOT NULL,
@@ -243,6 +261,10 @@ DROP INDEX hermesd_handoffs_completed;
 DROP INDEX hermesd_deliveries_handoff;
 DROP INDEX hermesd_deliveries_open;
 ";
+
+/// A handoff could not wait for the end of a turn once.
+const FROM_VERSION_2: &str =
+    "ALTER TABLE hermesd_handoffs ADD COLUMN after_turn INTEGER NOT NULL DEFAULT 0;";
 
 /// Makes what is missing, in one transaction. An up-to-date file is only read.
 pub(super) fn bring_up(connection: &Connection) -> Result<(), StoreError> {
@@ -289,6 +311,10 @@ fn make_missing(connection: &Connection) -> Result<(), StoreError> {
     }
     if table_exists(connection, "hermesd_stages")? {
         connection.execute_batch(FROM_VERSION_1)?;
+    }
+    let journal = columns(connection, "hermesd_handoffs")?;
+    if !journal.is_empty() && !journal.iter().any(|column| column == "after_turn") {
+        connection.execute_batch(FROM_VERSION_2)?;
     }
     connection.execute_batch(OWN_TABLES)?;
     connection.execute_batch("DELETE FROM hermesd_schema")?;

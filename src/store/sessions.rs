@@ -4,9 +4,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Store, StoreError, lenient};
 use crate::clock;
-use crate::session::{Session, TERMINAL_SOURCES};
+use crate::session::Session;
 
-const COLUMNS: &str = "id, source, title, model, system_prompt, session_key, chat_id, thread_id, started_at, ended_at, \
+pub(super) const COLUMNS: &str = "id, source, title, model, system_prompt, session_key, chat_id, thread_id, started_at, ended_at, \
                        end_reason, message_count, handoff_state, handoff_platform, handoff_error";
 
 /// How many candidates an ambiguous name lists.
@@ -39,20 +39,6 @@ impl Store {
     /// By id, by title, or by the beginning of an id, followed to the live end of its compression lineage.
     pub fn find_session(&self, name: &str) -> Result<SessionMatch, StoreError> {
         self.look(|c| find(c, name))
-    }
-
-    /// Live terminal sessions, the newest first: what "this session" can mean when nobody says which.
-    pub async fn live_terminal_sessions(&self) -> Result<Vec<Session>, StoreError> {
-        self.read(|c| {
-            // The plus keeps SQLite from sorting every terminal session there ever was by way of the index on source.
-            let sources = TERMINAL_SOURCES.map(|s| format!("'{s}'")).join(", ");
-            let sql = format!(
-                "SELECT {COLUMNS} FROM sessions WHERE +source IN ({sources}) AND ended_at IS NULL AND archived = 0 \
-                 ORDER BY started_at DESC LIMIT {CANDIDATES}"
-            );
-            collect(c, &sql, [])
-        })
-        .await
     }
 
     pub async fn list_sessions(&self, filter: SessionFilter) -> Result<Vec<Session>, StoreError> {
@@ -92,22 +78,8 @@ impl Store {
     pub async fn rename_session(&self, id: &str, title: Option<&str>) -> Result<(), StoreError> {
         let (id, title) = (id.to_owned(), title.map(str::to_owned));
         self.write(move |c| {
-            let holder: Option<String> = c
-                .query_row(
-                    "SELECT id FROM sessions WHERE title = ?1 AND id <> ?2",
-                    params![title, id],
-                    |row| lenient::name(row, 0),
-                )
-                .optional()?;
-            if let Some(holder) = holder {
-                // Nobody sees the compressed predecessors of a session, so nobody could free the title.
-                if tip(c, &holder)? != id {
-                    let title = title.as_deref().unwrap_or_default();
-                    return Err(StoreError::Conflict(format!(
-                        "the title {title:?} belongs to session {holder}"
-                    )));
-                }
-                c.execute("UPDATE sessions SET title = NULL WHERE id = ?1", [holder])?;
+            if let Some(title) = &title {
+                check_title(c, title, &id)?;
             }
             c.execute(
                 "UPDATE sessions SET title = ?2 WHERE id = ?1",
@@ -139,13 +111,43 @@ pub(super) fn create(
     Ok(id)
 }
 
+/// That nobody else holds this title. Nobody sees the compressed predecessors of a session, so nobody could free a title
+/// of theirs: it is taken from them.
+pub(super) fn check_title(c: &Connection, title: &str, id: &str) -> Result<(), StoreError> {
+    let holder: Option<String> = c
+        .query_row(
+            "SELECT id FROM sessions WHERE title = ?1 AND id <> ?2",
+            [title, id],
+            |row| lenient::name(row, 0),
+        )
+        .optional()?;
+    if let Some(holder) = holder {
+        if tip(c, &holder)? != id {
+            return Err(StoreError::Conflict(format!(
+                "the title {title:?} belongs to session {holder}"
+            )));
+        }
+        c.execute("UPDATE sessions SET title = NULL WHERE id = ?1", [holder])?;
+    }
+    Ok(())
+}
+
+/// Open again, whatever ended it before.
+pub(super) fn reopen(c: &Connection, id: &str) -> Result<(), StoreError> {
+    c.prepare_cached(
+        "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1 AND ended_at IS NOT NULL",
+    )?
+    .execute([id])?;
+    Ok(())
+}
+
 pub(super) fn by_id(c: &Connection, id: &str) -> Result<Option<Session>, StoreError> {
     let mut statement =
         c.prepare_cached(&format!("SELECT {COLUMNS} FROM sessions WHERE id = ?1"))?;
     Ok(statement.query_row([id], session).optional()?)
 }
 
-fn collect(
+pub(super) fn collect(
     c: &Connection,
     sql: &str,
     params: impl rusqlite::Params,

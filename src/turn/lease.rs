@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Notify, OwnedMutexGuard};
 
 type Gate = Arc<tokio::sync::Mutex<()>>;
 
 #[derive(Clone, Default)]
 pub struct Leases {
     gates: Arc<Mutex<HashMap<String, Gate>>>,
+    freed: Arc<Notify>,
 }
 
 /// The right to run a turn of one session; dropped, the next in line has it.
@@ -17,6 +18,7 @@ pub struct Lease {
     guard: Option<OwnedMutexGuard<()>>,
     session_id: String,
     gates: Arc<Mutex<HashMap<String, Gate>>>,
+    freed: Arc<Notify>,
 }
 
 impl Leases {
@@ -27,15 +29,38 @@ impl Leases {
             guard: None,
             session_id: session_id.to_owned(),
             gates: self.gates.clone(),
+            freed: self.freed.clone(),
         };
         let gate = self.locked(|gates| gates.entry(session_id.to_owned()).or_default().clone());
         lease.guard = Some(gate.lock_owned().await);
         lease
     }
 
+    /// Only if nobody is at this session and nobody waits for it.
+    pub fn try_take(&self, session_id: &str) -> Option<Lease> {
+        let guard = self.locked(|gates| {
+            if gates.contains_key(session_id) {
+                return None;
+            }
+            let gate = gates.entry(session_id.to_owned()).or_default();
+            gate.clone().try_lock_owned().ok()
+        })?;
+        Some(Lease {
+            guard: Some(guard),
+            session_id: session_id.to_owned(),
+            gates: self.gates.clone(),
+            freed: self.freed.clone(),
+        })
+    }
+
     /// Whether a turn of this session runs or waits now.
     pub fn is_busy(&self, session_id: &str) -> bool {
         self.locked(|gates| gates.contains_key(session_id))
+    }
+
+    /// Resolves when nobody is at some session any more that somebody was at. For one listener, the queue.
+    pub async fn freed(&self) {
+        self.freed.notified().await;
     }
 
     pub fn count(&self) -> usize {
@@ -65,6 +90,7 @@ impl Drop for Lease {
             .is_some_and(|gate| Arc::strong_count(gate) == 1)
         {
             gates.remove(&self.session_id);
+            self.freed.notify_one();
         }
     }
 }

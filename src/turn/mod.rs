@@ -5,14 +5,18 @@
 
 pub mod deliver;
 mod lease;
+mod patience;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 pub use lease::{Lease, Leases};
+pub(crate) use patience::patiently;
 
+pub use crate::agent::Streamed;
 use crate::agent::{Agent, AgentError, Prompt, Sink};
 use crate::caught::caught;
 use crate::events::{Bus, Event};
@@ -35,6 +39,8 @@ pub struct Turns {
     agent: Arc<dyn Agent>,
     timeout: Duration,
     bus: Bus,
+    /// Numbers the turns of this daemon's life.
+    turns: AtomicU64,
 }
 
 impl Turns {
@@ -44,6 +50,7 @@ impl Turns {
             agent,
             timeout,
             bus,
+            turns: AtomicU64::new(0),
         }
     }
 
@@ -51,31 +58,39 @@ impl Turns {
         self.agent.name()
     }
 
-    /// One answer. The lease shows that no other turn of this session runs.
+    /// One answer. The lease shows that no other turn of this session runs; what comes of the answer before its end is in
+    /// `streamed`.
     pub async fn run(
         &self,
         _lease: &Lease,
         prompt: Prompt<'_>,
+        streamed: &Streamed,
         cancel: &CancellationToken,
     ) -> Result<String, TurnError> {
         let session_id = prompt.session.id.clone();
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
         self.bus.tell(Event::TurnStarted {
             session_id: session_id.clone(),
+            turn,
         });
-        let outcome = self.ask(prompt, &session_id, cancel).await;
+        let sink = Sink::new(&self.bus, &session_id, turn, streamed);
+        let outcome = self.ask(prompt, &sink, cancel).await;
         let error = outcome.as_ref().err().map(ToString::to_string);
-        self.bus.tell(Event::TurnEnded { session_id, error });
+        self.bus.tell(Event::TurnEnded {
+            session_id: session_id.clone(),
+            turn,
+            error,
+        });
         outcome
     }
 
     async fn ask(
         &self,
         prompt: Prompt<'_>,
-        session_id: &str,
+        sink: &Sink<'_>,
         cancel: &CancellationToken,
     ) -> Result<String, TurnError> {
-        let sink = Sink::new(&self.bus, session_id);
-        let answer = caught(self.agent.turn(prompt, &sink, cancel));
+        let answer = caught(self.agent.turn(prompt, sink, cancel));
         let answer = async {
             answer
                 .await

@@ -206,7 +206,7 @@ impl InProcess {
         let wish = HandoffRequest {
             platform: platform.into(),
             session: Some(session.into()),
-            note: None,
+            ..HandoffRequest::default()
         };
         self.client
             .call(Call::HandoffRequest(wish))

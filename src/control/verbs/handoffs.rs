@@ -5,7 +5,8 @@ use std::time::Duration;
 use super::{Answer, LONGEST_LIST, USUAL_LIST, answer, not_found, refused};
 use crate::control::{Desk, views};
 use crate::events::Event;
-use crate::handoff::request::{self, Wish, resolve};
+use crate::handoff::request::{self, Wish};
+use crate::handoff::which::resolve;
 use crate::handoff::{Handoff, State, Via};
 use crate::protocol::{HandoffList, HandoffRequest, RpcError};
 
@@ -17,7 +18,13 @@ pub(super) async fn request(desk: &Desk, wish: HandoffRequest) -> Answer {
         platform: wish.platform,
         session: wish.session,
         note: wish.note,
+        tty: wish.tty,
+        after_turn: wish.after_turn,
+        force: wish.force,
     };
+    if let Some(session) = &wish.session {
+        desk.terminals.ensure_row(session).await?;
+    }
     answer(&views::handoff(&ask(desk, &wish).await?))
 }
 
@@ -135,6 +142,8 @@ pub(super) async fn retry(desk: &Desk, id: i64) -> Answer {
         platform: handoff.platform,
         session: Some(handoff.session_id),
         note: handoff.note,
+        after_turn: handoff.after_turn,
+        ..Wish::default()
     };
     answer(&views::handoff(&ask(desk, &wish).await?))
 }

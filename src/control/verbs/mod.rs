@@ -1,5 +1,6 @@
 //! One handler a verb; this file only says which.
 
+mod chat;
 mod handoffs;
 mod local;
 mod sessions;
@@ -17,6 +18,7 @@ use crate::handoff::request::RequestError;
 use crate::protocol::{Call, RpcError, code};
 use crate::store::StoreError;
 
+pub(super) use chat::Place;
 pub(super) use handoffs::wait;
 pub(super) use status::hello;
 
@@ -24,11 +26,12 @@ pub(super) type Answer = Result<Box<RawValue>, RpcError>;
 
 pub(super) struct Subscription {
     pub(super) topics: Vec<String>,
+    pub(super) session: Option<String>,
     pub(super) events: broadcast::Receiver<Arc<Told>>,
 }
 
 /// Everything but `hello` and `events.subscribe`, which belong to the connection.
-pub(super) async fn perform(desk: &Desk, call: Call) -> Answer {
+pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
     match call {
         Call::Hello(hello) => status::hello(desk, &hello),
         Call::EventsSubscribe(_) => Err(RpcError::new(
@@ -42,6 +45,11 @@ pub(super) async fn perform(desk: &Desk, call: Call) -> Answer {
         Call::SessionTranscript(wish) => sessions::transcript(desk, wish).await,
         Call::SessionSearch(wish) => sessions::search(desk, wish).await,
         Call::SessionRename(wish) => sessions::rename(desk, wish).await,
+        Call::SessionResume(wish) => sessions::resume(desk, wish).await,
+        Call::ChatOpen(wish) => chat::open(desk, place, wish).await,
+        Call::ChatSay(wish) => chat::say(desk, place, wish).await,
+        Call::ChatStop(_) => chat::stop(place).await,
+        Call::ChatLeave(_) => chat::leave(desk, place).await,
         Call::HandoffRequest(wish) => handoffs::request(desk, wish).await,
         Call::HandoffWait(wish) => handoffs::wait(desk, wish.id).await,
         Call::HandoffList(wish) => handoffs::list(desk, wish).await,

@@ -1,9 +1,11 @@
-//! `session.list`, `.show`, `.transcript`, `.search`, `.rename`.
+//! `session.list`, `.show`, `.transcript`, `.search`, `.rename`, `.resume`.
 
 use super::{Answer, LONGEST_LIST, USUAL_LIST, answer};
 use crate::control::{Desk, views};
-use crate::handoff::request::resolve;
-use crate::protocol::{SessionList, SessionRename, SessionSearch, TranscriptWish};
+use crate::handoff::which::resolve;
+use crate::protocol::{
+    ResumedView, SessionList, SessionRename, SessionResume, SessionSearch, TranscriptWish,
+};
 use crate::session;
 use crate::store::SessionFilter;
 
@@ -42,6 +44,15 @@ pub(super) async fn search(desk: &Desk, wish: SessionSearch) -> Answer {
 }
 
 pub(super) async fn rename(desk: &Desk, wish: SessionRename) -> Answer {
+    desk.terminals.ensure_row(&wish.session).await?;
     let session = session::rename(&desk.store, &wish.session, &wish.title).await?;
     answer(&views::session(&session))
+}
+
+pub(super) async fn resume(desk: &Desk, wish: SessionResume) -> Answer {
+    let (session, came_from) = desk.terminals.resume(wish.session.as_deref()).await?;
+    answer(&ResumedView {
+        session: views::session(&session),
+        came_from,
+    })
 }

@@ -1,4 +1,4 @@
-//! Waiting for a database that is locked or a disk that is full: a message is not lost for that.
+//! Waiting for a database that is locked or a disk that is full: nothing that was said is lost for that.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// Does `work` until the store takes it or refuses for good. [`StoreError::Cancelled`]: the daemon stops first.
-pub(super) async fn patiently<T, F>(
+pub(crate) async fn patiently<T, F>(
     stop: &CancellationToken,
     mut work: impl FnMut() -> F,
 ) -> Result<T, StoreError>
@@ -21,7 +21,7 @@ where
     loop {
         match work().await {
             Err(error) if error.is_transient() => {
-                tracing::warn!(%error, "a chat waits for the database");
+                tracing::warn!(%error, "a turn waits for the database");
             }
             outcome => return outcome,
         }

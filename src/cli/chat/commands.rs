@@ -1,0 +1,108 @@
+//! What the slash commands of a terminal do.
+
+use super::{Chat, Next, Sent};
+use crate::cli::handoff::{self, Clocks};
+use crate::cli::{CliError, sessions};
+use crate::command::{self, Command, Place};
+use crate::protocol::{
+    Call, ChatOpen, ChatView, HandoffRequest, HandoffView, ResumedView, SessionRename,
+    SessionResume, SessionView,
+};
+
+/// How many sessions are listed.
+const LISTED: usize = 10;
+
+impl Chat<'_> {
+    pub(super) async fn perform(&mut self, command: Command, rest: &str) -> Result<Next, CliError> {
+        match command {
+            Command::Help => self.out.line(command::help(Place::Terminal))?,
+            Command::Quit => return Ok(Next::Leave),
+            // Between turns there is nothing to interrupt.
+            Command::Stop => self.out.line("There is nothing to stop.")?,
+            Command::Handoff => return self.hand_off(rest).await,
+            Command::Sessions => {
+                sessions::list(self.backend, self.out, None, false, LISTED).await?;
+            }
+            Command::Title => self.title(rest).await?,
+            Command::New => self.open(None).await?,
+            Command::Resume => self.resume(rest).await?,
+        }
+        Ok(Next::GoOn)
+    }
+
+    async fn hand_off(&mut self, rest: &str) -> Result<Next, CliError> {
+        let (platform, note) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+        if platform.is_empty() {
+            self.out
+                .line("Where to? Say /handoff and a platform; Tab shows those that are up.")?;
+            return Ok(Next::GoOn);
+        }
+        let wish = HandoffRequest {
+            platform: platform.to_owned(),
+            session: Some(self.session.id.clone()),
+            note: Some(note.trim().to_owned()).filter(|note| !note.is_empty()),
+            ..HandoffRequest::default()
+        };
+        let asked: HandoffView = self.client.call(Call::HandoffRequest(wish)).await?;
+        let id = asked.id;
+        let followed =
+            handoff::follow(self.client, self.config, self.out, asked, Clocks::default());
+        tokio::select! {
+            outcome = followed => outcome.map(|()| Next::Leave),
+            sent = self.signals.next() => match sent {
+                Sent::Interrupt => {
+                    self.out.line(format!(
+                        "The handoff goes on in the background; `hermesctl handoffs cancel {id}` stops it."
+                    ))?;
+                    Ok(Next::GoOn)
+                }
+                Sent::End(ended) => self.end_by(ended).await,
+            },
+        }
+    }
+
+    async fn title(&mut self, title: &str) -> Result<(), CliError> {
+        if title.is_empty() {
+            return match &self.session.title {
+                Some(title) => self.out.line(format!("This is \"{title}\".")),
+                None => self
+                    .out
+                    .line("This session has no title; /title TEXT gives it one."),
+            };
+        }
+        let wish = SessionRename {
+            session: self.session.id.clone(),
+            title: title.to_owned(),
+        };
+        let session: SessionView = self.client.call(Call::SessionRename(wish)).await?;
+        self.session = session;
+        let name = self.session.title.as_deref().unwrap_or(&self.session.id);
+        self.out.line(format!("This is \"{name}\" now."))
+    }
+
+    async fn resume(&mut self, name: &str) -> Result<(), CliError> {
+        let session = if name.is_empty() {
+            let wish = SessionResume { session: None };
+            let resumed: ResumedView = self.client.call(Call::SessionResume(wish)).await?;
+            if let Some(platform) = &resumed.came_from {
+                self.out.line(format!("Brought back from {platform}."))?;
+            }
+            resumed.session.id
+        } else {
+            name.to_owned()
+        };
+        self.open(Some(session)).await
+    }
+
+    /// Goes on with another session; the one that we were on ends.
+    async fn open(&mut self, session: Option<String>) -> Result<(), CliError> {
+        let wish = ChatOpen {
+            session,
+            title: None,
+            tty: super::tty(),
+        };
+        let opened: ChatView = self.client.call(Call::ChatOpen(wish)).await?;
+        self.session = opened.session.clone();
+        self.welcome(&opened).await
+    }
+}

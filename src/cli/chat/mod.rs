@@ -1,0 +1,375 @@
+//! `hermesctl chat`: a conversation in the terminal, over the socket. The daemon keeps what is said and runs the agent;
+//! here is the keyboard and the screen.
+
+mod commands;
+mod editor;
+mod input;
+mod turn;
+
+use std::collections::VecDeque;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::args::{ChatArgs, ResumeArgs};
+use super::backend::Backend;
+use super::markdown::Markdown;
+use super::output::{BOLD, FAINT, Output};
+use super::{CliError, sessions};
+use crate::client::{Client, News};
+use crate::command::{self, Place, Typed};
+use crate::config::Config;
+use crate::protocol::{
+    Call, ChatOpen, ChatView, EventKind, EventsSubscribe, MessageView, Nothing, ResumedView,
+    SessionResume, SessionView,
+};
+use editor::Heard;
+use input::Input;
+
+/// How much of a session that is taken up again is shown.
+const RECALLED: usize = 10;
+
+pub(super) async fn run(
+    backend: &Backend,
+    config: &Config,
+    out: &Output,
+    args: ChatArgs,
+) -> Result<(), CliError> {
+    let wish = ChatOpen {
+        session: args.resume,
+        title: args.title,
+        tty: tty(),
+    };
+    converse(backend, config, out, wish).await
+}
+
+/// `hermesctl resume`: brings a session home and, in a terminal, goes on with it.
+pub(super) async fn resume(
+    backend: &Backend,
+    config: &Config,
+    out: &Output,
+    args: ResumeArgs,
+) -> Result<(), CliError> {
+    let resumed: ResumedView = match backend {
+        Backend::Daemon(client) => {
+            let wish = SessionResume {
+                session: args.session,
+            };
+            client.call(Call::SessionResume(wish)).await?
+        }
+        Backend::Direct(store) => super::resume::without_daemon(store, args.session).await?,
+    };
+    let stay = args.no_chat || out.is_json() || !input::is_terminal();
+    if stay || matches!(backend, Backend::Direct(_)) {
+        return super::resume::report(out, &resumed);
+    }
+    if let Some(platform) = &resumed.came_from {
+        out.line(out.styled(FAINT, &format!("Brought back from {platform}.")))?;
+    }
+    let wish = ChatOpen {
+        session: Some(resumed.session.id),
+        title: None,
+        tty: tty(),
+    };
+    converse(backend, config, out, wish).await
+}
+
+async fn converse(
+    backend: &Backend,
+    config: &Config,
+    out: &Output,
+    wish: ChatOpen,
+) -> Result<(), CliError> {
+    let client = backend.daemon()?;
+    let opened: ChatView = client.call(Call::ChatOpen(wish)).await?;
+    let mut chat = Chat {
+        backend,
+        client,
+        config,
+        out,
+        session: opened.session.clone(),
+        input: Input::open(out),
+        queued: VecDeque::new(),
+        signals: Signals::new()?,
+        interrupts: 0,
+    };
+    chat.welcome(&opened).await?;
+    let outcome = chat.run().await;
+    // Before anything else is printed: the terminal has to be as it was found.
+    drop(chat);
+    outcome
+}
+
+/// The name of the terminal that we are in.
+pub(super) fn tty() -> Option<String> {
+    let name = nix::unistd::ttyname(std::io::stdin())
+        .or_else(|_| nix::unistd::ttyname(std::io::stdout()))
+        .or_else(|_| nix::unistd::ttyname(std::io::stderr()));
+    Some(name.ok()?.to_string_lossy().into_owned())
+}
+
+struct Chat<'a> {
+    backend: &'a Backend,
+    client: &'a Client,
+    config: &'a Config,
+    out: &'a Output,
+    session: SessionView,
+    input: Input,
+    /// What was typed while an answer came.
+    queued: VecDeque<String>,
+    signals: Signals,
+    /// Ctrl-Cs since anything else happened.
+    interrupts: usize,
+}
+
+/// What is to be done next.
+enum Next {
+    GoOn,
+    Leave,
+}
+
+impl Chat<'_> {
+    async fn run(&mut self) -> Result<(), CliError> {
+        loop {
+            let next = match self.queued.pop_front() {
+                Some(line) => {
+                    // It was typed unseen.
+                    self.note(&format!("> {line}"))?;
+                    self.handle(line).await?
+                }
+                None => self.wait().await?,
+            };
+            if matches!(next, Next::Leave) {
+                return self.leave().await;
+            }
+        }
+    }
+
+    /// Waits for the next line, a signal, or news.
+    async fn wait(&mut self) -> Result<Next, CliError> {
+        self.input.offer(self.client).await;
+        loop {
+            tokio::select! {
+                heard = self.input.line() => return match heard {
+                    Heard::Line(line) => {
+                        self.interrupts = 0;
+                        self.handle(line).await
+                    }
+                    Heard::Interrupt => self.interrupted_at_prompt(),
+                    Heard::End => Ok(Next::Leave),
+                },
+                sent = self.signals.next() => return match sent {
+                    Sent::Interrupt => self.interrupted_at_prompt(),
+                    Sent::End(ended) => self.end_by(ended).await,
+                },
+                news = self.client.news() => match news {
+                    None => return Err(self.lost()),
+                    Some(news) => self.tell(&news)?,
+                },
+            }
+        }
+    }
+
+    fn interrupted_at_prompt(&mut self) -> Result<Next, CliError> {
+        self.interrupts += 1;
+        if self.interrupts > 1 {
+            return Ok(Next::Leave);
+        }
+        self.note("(Ctrl-C again leaves, like /quit)")?;
+        Ok(Next::GoOn)
+    }
+
+    /// A line that was typed: a command, or words for the agent.
+    async fn handle(&mut self, line: String) -> Result<Next, CliError> {
+        if line.trim().is_empty() {
+            return Ok(Next::GoOn);
+        }
+        match command::read(&line, Place::Terminal) {
+            Typed::Words => self.say(&line).await,
+            Typed::NotHere(why) => {
+                self.out.line(&why)?;
+                Ok(Next::GoOn)
+            }
+            Typed::Command(command, rest) => {
+                let rest = rest.to_owned();
+                let next = self.perform(command, &rest).await;
+                self.go_on_after(next)
+            }
+        }
+    }
+
+    /// What the daemon refuses is told, and the conversation goes on. Only a lost daemon or screen ends it.
+    fn go_on_after(&mut self, next: Result<Next, CliError>) -> Result<Next, CliError> {
+        match next {
+            Err(
+                error @ (CliError::Refused { .. }
+                | CliError::Failed { .. }
+                | CliError::TimedOut { .. }
+                | CliError::Other(_)),
+            ) => {
+                self.out.complain(&error)?;
+                Ok(Next::GoOn)
+            }
+            other => other,
+        }
+    }
+
+    /// Ends politely: what was said is kept, the session is finalised before we go.
+    async fn leave(&mut self) -> Result<(), CliError> {
+        let id = self.session.id.clone();
+        let _: serde_json::Value = self.client.call(Call::ChatLeave(Nothing {})).await?;
+        let kept: Result<SessionView, _> = self
+            .client
+            .call(Call::SessionShow(crate::protocol::SessionName {
+                session: id,
+            }))
+            .await;
+        match kept {
+            // A session that went to a chat is not for taking up; how to get it back was said.
+            Ok(session) if session.message_count > 0 && session.session_key.is_none() => {
+                self.note(&format!(
+                    "Take it up again with: hermesctl chat --resume {}",
+                    session.id
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A signal that ends programs: what the daemon has of an answer is kept.
+    async fn end_by(&mut self, signal: Ended) -> Result<Next, CliError> {
+        if self.input.is_editing() {
+            self.out.line("")?;
+        }
+        let leave = self
+            .client
+            .call::<serde_json::Value>(Call::ChatLeave(Nothing {}));
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(5), leave).await;
+        Err(CliError::Told {
+            code: signal.code(),
+        })
+    }
+
+    fn lost(&self) -> CliError {
+        CliError::NoDaemon {
+            message: format!(
+                "the daemon went away; what was said is kept, and `hermesctl chat --resume {}` goes on with it",
+                self.session.id
+            ),
+        }
+    }
+
+    /// What happens to this session while nobody types.
+    fn tell(&self, news: &News) -> Result<(), CliError> {
+        let News::Event(event) = news else {
+            return Ok(());
+        };
+        let moved_to = match &event.event {
+            EventKind::SessionMoved { to, .. } if to != crate::store::TERMINAL => to,
+            EventKind::HandoffEnded {
+                state, platform, ..
+            } if state == "completed" => platform,
+            _ => return Ok(()),
+        };
+        let text = format!(
+            "\nThis conversation is on {moved_to} now. /resume takes it back, /quit leaves."
+        );
+        self.out.line(self.out.styled(BOLD, &text))
+    }
+
+    /// A new place: what is to be heard of it, and what stood there before.
+    async fn welcome(&mut self, opened: &ChatView) -> Result<(), CliError> {
+        let topics = ["turn", "handoff", "session"].map(str::to_owned);
+        let wish = EventsSubscribe {
+            topics: topics.into(),
+            session: Some(opened.session.id.clone()),
+        };
+        let _: serde_json::Value = self.client.call(Call::EventsSubscribe(wish)).await?;
+        self.out.value(opened)?;
+        if !self.input.is_interactive() {
+            return Ok(());
+        }
+        if let Some(platform) = &opened.came_from {
+            self.note(&format!("Brought back from {platform}."))?;
+        }
+        let name = opened.session.title.as_deref();
+        let name = name.unwrap_or(&opened.session.id);
+        if opened.resumed {
+            let past = sessions::whole(self.backend, &opened.session.id, Some(RECALLED)).await?;
+            if past.earlier {
+                let count = opened.session.message_count;
+                self.note(&format!("… {count} messages in all"))?;
+            }
+            for message in &past.messages {
+                self.recall(message)?;
+            }
+        }
+        self.note(&format!("{name}: /help lists the commands, Ctrl-D leaves."))
+    }
+
+    /// A message that was there before, as it would have looked then.
+    fn recall(&self, message: &MessageView) -> Result<(), CliError> {
+        let (who, text) = sessions::in_words(message);
+        self.out.line(self.out.styled(BOLD, &who))?;
+        let mut rows = Markdown::new(self.out.width(), self.out.has_colour());
+        let text = rows.push(&text) + &rows.finish();
+        self.out.raw(&text)
+    }
+
+    /// A word of our own, which stands back behind the conversation.
+    fn note(&self, text: &str) -> Result<(), CliError> {
+        let mut rows = Markdown::new(self.out.width(), false);
+        let text = rows.push(text) + &rows.finish();
+        text.lines()
+            .try_for_each(|row| self.out.line(self.out.styled(FAINT, row)))
+    }
+}
+
+/// The signals that a terminal sends.
+struct Signals {
+    interrupt: Signal,
+    hangup: Signal,
+    terminate: Signal,
+}
+
+enum Sent {
+    Interrupt,
+    End(Ended),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Ended {
+    Hangup,
+    Terminate,
+}
+
+impl Ended {
+    /// As a shell tells it.
+    fn code(self) -> u8 {
+        match self {
+            Ended::Hangup => 129,
+            Ended::Terminate => 143,
+        }
+    }
+}
+
+impl Signals {
+    fn new() -> Result<Signals, CliError> {
+        let open = |kind| {
+            signal(kind).map_err(|e| CliError::Other(format!("signals cannot be handled: {e}")))
+        };
+        Ok(Signals {
+            interrupt: open(SignalKind::interrupt())?,
+            hangup: open(SignalKind::hangup())?,
+            terminate: open(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) -> Sent {
+        tokio::select! {
+            Some(()) = self.interrupt.recv() => Sent::Interrupt,
+            Some(()) = self.hangup.recv() => Sent::End(Ended::Hangup),
+            Some(()) = self.terminate.recv() => Sent::End(Ended::Terminate),
+            else => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! One answer on the screen: words as they come, Ctrl-C and `/stop` to interrupt it.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, interval};
+
+use super::editor::Heard;
+use super::{Chat, Next, Sent};
+use crate::cli::CliError;
+use crate::cli::markdown::Markdown;
+use crate::cli::output::{BOLD, FAINT, Output};
+use crate::client::{ClientError, News};
+use crate::command::{self, Command, Place, Typed};
+use crate::protocol::{Call, ChatSay, ChatTurnView, EventKind, Nothing};
+
+const TICK: Duration = Duration::from_secs(1);
+
+impl Chat<'_> {
+    pub(super) async fn say(&mut self, text: &str) -> Result<Next, CliError> {
+        let call = ChatSay {
+            text: text.to_owned(),
+        };
+        let client = self.client;
+        let answer = client.call::<ChatTurnView>(Call::ChatSay(call));
+        tokio::pin!(answer);
+        let mut screen = Screen::new(self.out, self.input.is_interactive());
+        let mut ticks = interval(TICK);
+        let mut interrupts = 0;
+        loop {
+            tokio::select! {
+                biased;
+                news = client.news() => match news {
+                    Some(news) => screen.hear(&news)?,
+                    None => {
+                        screen.close()?;
+                        return Err(self.lost());
+                    }
+                },
+                answered = &mut answer => {
+                    let next = match answered {
+                        Ok(turn) => screen.finish(&turn).map(|()| Next::GoOn),
+                        // The news end too, and with them this loop.
+                        Err(ClientError::Lost) => { screen.close()?; Err(self.lost()) }
+                        Err(refused) => { screen.close()?; Err(refused.into()) }
+                    };
+                    // Who interrupted it and goes on pressing wants to leave.
+                    self.interrupts = interrupts;
+                    return self.go_on_after(next);
+                }
+                sent = self.signals.next() => match sent {
+                    Sent::Interrupt if interrupts > 0 => {
+                        screen.close()?;
+                        return Ok(Next::Leave);
+                    }
+                    Sent::Interrupt => {
+                        interrupts += 1;
+                        stop(client).await?;
+                    }
+                    Sent::End(ended) => {
+                        // The screen may be gone; what was said is more important.
+                        let _ = screen.close();
+                        return self.end_by(ended).await;
+                    }
+                },
+                heard = self.input.typed() => match heard {
+                    Heard::Line(line) => match command::read(&line, Place::Terminal) {
+                        Typed::Command(Command::Stop, _) => stop(client).await?,
+                        Typed::Command(Command::Quit, _) => {
+                            screen.close()?;
+                            return Ok(Next::Leave);
+                        }
+                        _ if line.trim().is_empty() => {}
+                        _ => self.queued.push_back(line),
+                    },
+                    Heard::Interrupt => stop(client).await?,
+                    Heard::End => {
+                        let _ = screen.close();
+                        return Ok(Next::Leave);
+                    }
+                },
+                _ = ticks.tick() => screen.tick()?,
+            }
+        }
+    }
+}
+
+async fn stop(client: &crate::client::Client) -> Result<(), CliError> {
+    let _: serde_json::Value = client.call(Call::ChatStop(Nothing {})).await?;
+    Ok(())
+}
+
+/// What is shown of one answer.
+struct Screen<'a> {
+    out: &'a Output,
+    /// Word by word for a person; whole at the end for a pipe.
+    markdown: Option<Markdown>,
+    /// The turn whose pieces we show: late ones of an earlier one may still come.
+    turn: Option<u64>,
+    /// All that was shown, as the agent said it.
+    shown: String,
+    /// Pieces were lost: what is missing is shown at the end.
+    lost: bool,
+    since: Instant,
+    waiting: bool,
+}
+
+impl<'a> Screen<'a> {
+    fn new(out: &'a Output, interactive: bool) -> Screen<'a> {
+        let markdown = interactive.then(|| Markdown::new(out.width(), out.has_colour()));
+        Screen {
+            out,
+            markdown,
+            turn: None,
+            shown: String::new(),
+            lost: false,
+            since: Instant::now(),
+            waiting: false,
+        }
+    }
+
+    fn hear(&mut self, news: &News) -> Result<(), CliError> {
+        match news {
+            News::Missed(_) => self.lost = true,
+            News::Event(event) => match &event.event {
+                EventKind::TurnStarted { turn, .. } => self.turn = Some(*turn),
+                EventKind::TurnDelta { turn, text, .. }
+                    if self.turn == Some(*turn) && !self.lost =>
+                {
+                    self.show(text)?;
+                }
+                _ => {}
+            },
+        }
+        Ok(())
+    }
+
+    fn show(&mut self, text: &str) -> Result<(), CliError> {
+        self.shown.push_str(text);
+        let Some(markdown) = &mut self.markdown else {
+            return Ok(());
+        };
+        markdown.resize(self.out.width());
+        let rows = markdown.push(text);
+        if !rows.is_empty() {
+            self.clear_waiting()?;
+        }
+        self.out.raw(&rows)
+    }
+
+    /// Somebody who waits sees that something happens.
+    fn tick(&mut self) -> Result<(), CliError> {
+        let seconds = self.since.elapsed().as_secs();
+        if self.markdown.is_none() || !self.shown.is_empty() || seconds == 0 {
+            return Ok(());
+        }
+        self.waiting = true;
+        let text = format!("… {seconds} s (Ctrl-C stops)");
+        self.out
+            .raw(&format!("\r{}", self.out.styled(FAINT, &text)))
+    }
+
+    fn clear_waiting(&mut self) -> Result<(), CliError> {
+        if std::mem::take(&mut self.waiting) {
+            self.out.raw("\r\u{1b}[K")?;
+        }
+        Ok(())
+    }
+
+    /// Leaves the cursor at the beginning of a line.
+    fn close(&mut self) -> Result<(), CliError> {
+        self.clear_waiting()?;
+        match &mut self.markdown {
+            Some(markdown) => self.out.raw(&markdown.finish()),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(mut self, turn: &ChatTurnView) -> Result<(), CliError> {
+        self.out.value(turn)?;
+        match turn.reply.strip_prefix(self.shown.as_str()) {
+            Some(rest) => {
+                let rest = rest.to_owned();
+                self.show(&rest)?;
+            }
+            // The agent thought better of what it had streamed.
+            None => {
+                self.close()?;
+                self.shown.clear();
+                self.show(&turn.reply)?;
+            }
+        }
+        self.close()?;
+        if self.markdown.is_none() && !turn.reply.is_empty() {
+            self.out.line(&turn.reply)?;
+        }
+        if turn.interrupted {
+            self.out.line(self.out.styled(FAINT, "(interrupted)"))?;
+        }
+        if let Some(error) = &turn.error {
+            self.out
+                .line(self.out.styled(BOLD, &format!("No answer: {error}.")))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! The slash commands that people can type: one list, which says for each where it is offered. What a command does is
+//! in the room that offers it.
+
+/// Where somebody types.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    Terminal,
+    Chat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command {
+    Handoff,
+    Resume,
+    Sessions,
+    Title,
+    New,
+    Stop,
+    Help,
+    Quit,
+}
+
+struct Offer {
+    command: Command,
+    word: &'static str,
+    takes: &'static str,
+    terminal: Option<&'static str>,
+    chat: Option<&'static str>,
+}
+
+const OFFERS: [Offer; 8] = [
+    Offer {
+        command: Command::Handoff,
+        word: "handoff",
+        takes: "PLATFORM",
+        terminal: Some("move this conversation to a chat, and leave"),
+        chat: None,
+    },
+    Offer {
+        command: Command::Resume,
+        word: "resume",
+        takes: "[NAME]",
+        terminal: Some("go on with another session, and bring it home if a chat has it"),
+        chat: Some(
+            "bring a session here: the one that left this chat, or the one of this id or title",
+        ),
+    },
+    Offer {
+        command: Command::Sessions,
+        word: "sessions",
+        takes: "",
+        terminal: Some("list the newest sessions"),
+        chat: Some("list the newest sessions"),
+    },
+    Offer {
+        command: Command::Title,
+        word: "title",
+        takes: "[TEXT]",
+        terminal: Some("give this session a title, or show it"),
+        chat: Some("give this session a title, or show it"),
+    },
+    Offer {
+        command: Command::New,
+        word: "new",
+        takes: "",
+        terminal: Some("end this session and begin another"),
+        chat: Some("end this session and begin another"),
+    },
+    Offer {
+        command: Command::Stop,
+        word: "stop",
+        takes: "",
+        terminal: Some("interrupt the answer that is coming"),
+        chat: Some("interrupt the answer that is coming"),
+    },
+    Offer {
+        command: Command::Help,
+        word: "help",
+        takes: "",
+        terminal: Some("this list"),
+        chat: Some("this list"),
+    },
+    Offer {
+        command: Command::Quit,
+        word: "quit",
+        takes: "",
+        terminal: Some("leave; Ctrl-D does the same"),
+        chat: None,
+    },
+];
+
+impl Offer {
+    fn at(&self, place: Place) -> Option<&'static str> {
+        match place {
+            Place::Terminal => self.terminal,
+            Place::Chat => self.chat,
+        }
+    }
+}
+
+/// What somebody typed.
+#[derive(Debug, PartialEq)]
+pub enum Typed<'a> {
+    /// Something for the agent.
+    Words,
+    Command(Command, &'a str),
+    /// A command that is not offered here, with the reason.
+    NotHere(String),
+}
+
+/// A command is a slash, a word and nothing else up to the first space: a path is none.
+pub fn read(text: &str, place: Place) -> Typed<'_> {
+    let Some(typed) = text.trim().strip_prefix('/') else {
+        return Typed::Words;
+    };
+    let (word, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
+    // In groups a command may name the bot that it is for.
+    let word = word.split_once('@').map_or(word, |(word, _)| word);
+    if word.is_empty() || !word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        return Typed::Words;
+    }
+    let word = word.to_ascii_lowercase();
+    match OFFERS.iter().find(|offer| offer.word == word) {
+        Some(offer) if offer.at(place).is_some() => Typed::Command(offer.command, rest.trim()),
+        Some(_) => Typed::NotHere(match place {
+            Place::Chat => format!(
+                "/{word} is for the terminal (`hermesctl chat`). /help lists what there is here."
+            ),
+            Place::Terminal => format!("/{word} is for chats. /help lists what there is here."),
+        }),
+        None => Typed::NotHere(format!(
+            "There is no command /{word}. /help lists what there is."
+        )),
+    }
+}
+
+/// The commands of a place with what they do.
+pub fn help(place: Place) -> String {
+    let offered = OFFERS.iter().filter_map(|offer| {
+        let usage = format!("/{} {}", offer.word, offer.takes);
+        Some((usage.trim_end().to_owned(), offer.at(place)?))
+    });
+    let lines = offered.map(|(usage, what)| format!("{usage:<18} {what}"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The words of a place's commands, with their slash, and a space behind those that take something.
+pub fn words(place: Place) -> Vec<String> {
+    let offered = OFFERS.iter().filter(|offer| offer.at(place).is_some());
+    let word = |offer: &Offer| match offer.takes {
+        "" => format!("/{}", offer.word),
+        _ => format!("/{} ", offer.word),
+    };
+    offered.map(word).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_words() {
+        let chat = |text| read(text, Place::Chat);
+        assert_eq!(chat("hello /new"), Typed::Words);
+        assert_eq!(chat("/etc/passwd is odd"), Typed::Words);
+        assert_eq!(chat("/ alone"), Typed::Words);
+        assert_eq!(chat("//"), Typed::Words);
+        assert_eq!(chat(" /New "), Typed::Command(Command::New, ""));
+        assert_eq!(
+            chat("/title@bot  Fix it "),
+            Typed::Command(Command::Title, "Fix it")
+        );
+        assert!(matches!(chat("/dance"), Typed::NotHere(why) if why.contains("no command /dance")));
+    }
+
+    #[test]
+    fn a_handoff_is_for_the_terminal_and_both_can_resume() {
+        let handoff = |place| read("/handoff local", place);
+        assert_eq!(
+            handoff(Place::Terminal),
+            Typed::Command(Command::Handoff, "local")
+        );
+        assert!(matches!(handoff(Place::Chat), Typed::NotHere(why) if why.contains("terminal")));
+        for place in [Place::Terminal, Place::Chat] {
+            assert!(help(place).contains("/resume [NAME]"), "{}", help(place));
+        }
+        assert!(!help(Place::Chat).contains("/handoff"));
+        assert!(words(Place::Terminal).contains(&"/handoff ".to_owned()));
+    }
+}

@@ -1,0 +1,79 @@
+//! `chat.open`, `.say`, `.stop`, `.leave`: a connection that is a terminal.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use super::{Answer, answer, refused};
+use crate::control::{Desk, views};
+use crate::protocol::{ChatOpen, ChatSay, ChatTurnView, ChatView, RpcError};
+use crate::terminal::{Opening, Reason, Seat, Terminals};
+
+/// The seat of a connection, if it has taken one.
+#[derive(Clone, Default)]
+pub(in crate::control) struct Place(Arc<Mutex<Option<Arc<Seat>>>>);
+
+impl Place {
+    async fn seat(&self) -> Result<Arc<Seat>, RpcError> {
+        let seat = self.0.lock().await.clone();
+        seat.ok_or_else(|| refused("not_open", "no session is open here", "say chat.open first"))
+    }
+
+    /// The connection is over.
+    pub(in crate::control) fn vacate(self, terminals: &Terminals) {
+        let terminals = terminals.clone();
+        tokio::spawn(async move {
+            if let Some(seat) = self.0.lock().await.take() {
+                terminals.leave(&seat, Reason::Closed).await;
+            }
+        });
+    }
+}
+
+/// Whoever sits somewhere already gets up there when the new place is sure.
+pub(super) async fn open(desk: &Desk, place: &Place, wish: ChatOpen) -> Answer {
+    let mut sitting = place.0.lock().await;
+    let reason = match wish.session {
+        Some(_) => Reason::ResumedOther,
+        None => Reason::NewSession,
+    };
+    let opened = desk
+        .terminals
+        .open(Opening {
+            session: wish.session,
+            title: wish.title,
+            tty: wish.tty,
+        })
+        .await?;
+    if let Some(before) = sitting.replace(opened.seat) {
+        desk.terminals.leave(&before, reason).await;
+    }
+    answer(&ChatView {
+        session: views::session(&opened.session),
+        resumed: opened.resumed,
+        came_from: opened.came_from,
+    })
+}
+
+pub(super) async fn say(desk: &Desk, place: &Place, wish: ChatSay) -> Answer {
+    let seat = place.seat().await?;
+    let outcome = desk.terminals.say(&seat, &wish.text).await?;
+    answer(&ChatTurnView {
+        session: seat.session_id.clone(),
+        reply: views::shortened(&outcome.reply),
+        interrupted: outcome.interrupted,
+        error: outcome.error,
+    })
+}
+
+pub(super) async fn stop(place: &Place) -> Answer {
+    let stopped = place.seat().await?.stop();
+    answer(&serde_json::json!({"stopped": stopped}))
+}
+
+pub(super) async fn leave(desk: &Desk, place: &Place) -> Answer {
+    if let Some(seat) = place.0.lock().await.take() {
+        desk.terminals.leave(&seat, Reason::Closed).await;
+    }
+    answer(&serde_json::json!({}))
+}

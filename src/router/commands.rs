@@ -1,0 +1,174 @@
+//! What the slash commands of a chat do. Each returns what the person is told.
+
+use std::sync::Arc;
+
+use super::Inner;
+use crate::clock;
+use crate::command::{self, Command, Place};
+use crate::events::Event;
+use crate::handoff::request::RequestError;
+use crate::handoff::which;
+use crate::session::{self, Session};
+use crate::store::{Inbound, SessionFilter, StoreError};
+use crate::turn::patiently;
+
+/// How many sessions a chat is shown.
+const LISTED: usize = 10;
+
+impl Inner {
+    pub(super) async fn perform(
+        self: &Arc<Self>,
+        inbound: &Inbound,
+        command: Command,
+        rest: &str,
+    ) -> Result<String, StoreError> {
+        match command {
+            Command::Resume => self.resume(inbound, rest).await,
+            Command::Sessions => self.list().await,
+            Command::Title => self.title(inbound, rest).await,
+            Command::New => self.new_session(inbound).await,
+            Command::Stop => self.stop_answer(inbound).await,
+            Command::Help | Command::Handoff | Command::Quit => Ok(command::help(Place::Chat)),
+        }
+    }
+
+    /// The session of this chat, if it is on one.
+    async fn here(&self, inbound: &Inbound) -> Result<Option<Session>, StoreError> {
+        let live = || self.store.live_session(&inbound.session_key);
+        match patiently(&self.stop, live).await? {
+            Some(id) => self.store.session(&id).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn resume(self: &Arc<Self>, inbound: &Inbound, name: &str) -> Result<String, StoreError> {
+        let session = if name.is_empty() {
+            match self.store.left(&inbound.session_key).await? {
+                Some(left) => self.store.session(&left.session_id).await?,
+                None => None,
+            }
+        } else {
+            match which::resolve(&self.store, name) {
+                Ok(session) => Some(session),
+                Err(refused) => return told(refused),
+            }
+        };
+        let Some(session) = session else {
+            let list = self.list().await?;
+            return Ok(format!(
+                "Which one? Say /resume with its id or title.\n{list}"
+            ));
+        };
+        let name = session.name();
+        if self
+            .here(inbound)
+            .await?
+            .is_some_and(|here| here.id == session.id)
+        {
+            return Ok(format!("\"{name}\" is here already."));
+        }
+        // Held while it moves: nobody begins a turn of it meanwhile.
+        let Some(_lease) = self.turns.leases.try_take(&session.id) else {
+            return Ok(format!(
+                "\"{name}\" is in the middle of an answer. Try again when it is done."
+            ));
+        };
+        let (key, source) = (&inbound.session_key, &inbound.source);
+        let moved = patiently(&self.stop, || {
+            self.store.take_to_chat(&session.id, key, source)
+        });
+        match moved.await {
+            Ok(departure) => {
+                if let Some(departure) = departure {
+                    self.post(departure.note);
+                }
+                tracing::info!(session = session.id, key, "brought to a chat");
+                self.bus.tell(Event::SessionMoved {
+                    session_id: session.id.clone(),
+                    to: source.platform.clone(),
+                });
+                Ok(format!(
+                    "\"{name}\" is here now, with its {} messages. Go on whenever you like.",
+                    session.message_count
+                ))
+            }
+            Err(StoreError::Conflict(reason)) => Ok(format!("That is not possible now: {reason}.")),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn list(&self) -> Result<String, StoreError> {
+        let filter = SessionFilter {
+            limit: LISTED,
+            ..SessionFilter::default()
+        };
+        let list = || self.store.list_sessions(filter.clone());
+        let sessions = patiently(&self.stop, list).await?;
+        if sessions.is_empty() {
+            return Ok("There are no sessions yet.".to_owned());
+        }
+        let now = clock::now();
+        let line = |s: &Session| {
+            let age = clock::age(now - s.started_at);
+            format!("{}  {} ({}, {age} old)", s.id, s.name(), s.source)
+        };
+        Ok(sessions.iter().map(line).collect::<Vec<_>>().join("\n"))
+    }
+
+    async fn title(&self, inbound: &Inbound, title: &str) -> Result<String, StoreError> {
+        let Some(here) = self.here(inbound).await? else {
+            return Ok("There is no conversation here yet.".to_owned());
+        };
+        if title.is_empty() {
+            return Ok(match here.title {
+                Some(title) => format!("This is \"{title}\"."),
+                None => "This conversation has no title.".to_owned(),
+            });
+        }
+        match session::rename(&self.store, &here.id, title).await {
+            Ok(session) => Ok(format!("This is \"{}\" now.", session.name())),
+            Err(refused) => told(refused),
+        }
+    }
+
+    async fn new_session(&self, inbound: &Inbound) -> Result<String, StoreError> {
+        let (key, source) = (&inbound.session_key, &inbound.source);
+        let before = self.here(inbound).await?;
+        let start = || self.store.start_anew(key, source);
+        let (ended, id) = patiently(&self.stop, start).await?;
+        if let Some(session_id) = ended {
+            self.bus.tell(Event::SessionEnded {
+                session_id,
+                platform: source.platform.clone(),
+                model: before.and_then(|session| session.model),
+                interrupted: false,
+            });
+        }
+        self.tell_start(&id, &source.platform);
+        Ok("A new conversation. What is it about?".to_owned())
+    }
+
+    /// What was said of the answer so far is delivered by whoever was at it.
+    async fn stop_answer(&self, inbound: &Inbound) -> Result<String, StoreError> {
+        let here = self.here(inbound).await?;
+        let answer = here.and_then(|session| self.answering().get(&session.id).cloned());
+        Ok(match answer {
+            Some(answer) => {
+                answer.cancel();
+                "Stopping.".to_owned()
+            }
+            None => "There is nothing to stop.".to_owned(),
+        })
+    }
+}
+
+/// A refusal is an answer; anything else is a fault.
+fn told(error: RequestError) -> Result<String, StoreError> {
+    match error {
+        RequestError::Store(error) => Err(error),
+        RequestError::Refused(refusal) => Ok(match refusal.hint {
+            Some(hint) => format!("{}\n({hint})", refusal.message),
+            None => refusal.message,
+        }),
+    }
+}

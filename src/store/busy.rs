@@ -1,0 +1,59 @@
+//! Whether another program is in the middle of a turn, as far as its traces in the database show.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Store, StoreError, lenient, turns};
+use crate::clock;
+
+/// A turn that has written nothing for this long is taken for dead.
+const SILENCE: f64 = 600.0;
+
+impl Store {
+    /// What another program seems to be doing with this session. `None`: nothing that shows.
+    pub fn busy_elsewhere(&self, session_id: &str) -> Result<Option<String>, StoreError> {
+        self.look(|c| Ok(compressing(c, session_id)?.or(unanswered(c, session_id)?)))
+    }
+}
+
+/// Hermes locks a session while it compresses its context.
+fn compressing(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT 1 FROM compression_locks WHERE session_id = ?1 AND expires_at > ?2",
+    )?;
+    let locked = statement.exists(params![session_id, clock::now()])?;
+    Ok(locked.then(|| "Hermes is compressing its context".to_owned()))
+}
+
+/// A transcript that ends with a question, a tool call or a tool's result waits for an answer. Words of our own do not
+/// count: whether they are being answered we know ourselves.
+fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT id, role, tool_calls IS NOT NULL AND tool_calls NOT IN ('', '[]', 'null'), timestamp
+         FROM messages WHERE session_id = ?1 AND active = 1 ORDER BY id DESC LIMIT 1",
+    )?;
+    let tail = statement
+        .query_row([session_id], |row| {
+            let seconds = lenient::seconds(row, 3)?.unwrap_or_default();
+            Ok((
+                row.get::<_, i64>(0)?,
+                lenient::text(row, 1)?,
+                row.get::<_, bool>(2)?,
+                seconds,
+            ))
+        })
+        .optional()?;
+    let Some((row, role, calls_tools, at)) = tail else {
+        return Ok(None);
+    };
+    let silent = clock::now() - at;
+    if silent > SILENCE || turns::last_words(c, session_id)? == Some(row) {
+        return Ok(None);
+    }
+    let what = match role.as_deref() {
+        Some("user") => "its last message has no answer yet",
+        Some("tool") => "a tool's result has no answer yet",
+        Some("assistant") if calls_tools => "a tool is at work",
+        _ => return Ok(None),
+    };
+    Ok(Some(format!("{what}, since {}", clock::age(silent))))
+}

@@ -1,0 +1,245 @@
+//! A session that leaves its chat, for the terminal or for another chat: the binding is released, the chat is told where
+//! it went, and whoever writes there afterwards gets an answer. All of it is one commit, together with the arrival.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::journal::Changed;
+use super::routing::{self, CHAT_COLUMNS, Displaced};
+use super::{Delivery, NewDelivery, Store, StoreError, deliveries, lenient, sessions};
+use crate::clock;
+use crate::session::{Session, Source, TERMINAL_SOURCES, farewell};
+
+/// The name of the terminal among the places that a session can go to.
+pub const TERMINAL: &str = "terminal";
+
+/// What a chat's session left behind when it went elsewhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Left {
+    pub session_id: String,
+    /// A platform, or [`TERMINAL`].
+    pub went_to: String,
+}
+
+/// A chat that a session has left, and the note that it is still to get.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Departure {
+    pub from: Source,
+    pub note: Delivery,
+}
+
+impl Store {
+    /// Brings a session home to the terminal. `None`: no chat was on it.
+    pub async fn take_home(&self, session_id: &str) -> Result<Option<Departure>, StoreError> {
+        let (id, mirrored) = (session_id.to_owned(), self.mirrored_of(session_id).await?);
+        self.change(move |c, changed| {
+            let session = free_to_move(c, &id)?;
+            let departure = depart(c, changed, &session, TERMINAL, mirrored.as_deref())?;
+            if !TERMINAL_SOURCES.contains(&session.source.as_str()) {
+                give_terminal_columns(c, &id)?;
+            }
+            sessions::reopen(c, &id)?;
+            Ok(departure)
+        })
+        .await
+    }
+
+    /// Puts the chat behind `key` on a session, wherever that was before.
+    pub async fn take_to_chat(
+        &self,
+        session_id: &str,
+        key: &str,
+        source: &Source,
+    ) -> Result<Option<Departure>, StoreError> {
+        let (id, key, source) = (session_id.to_owned(), key.to_owned(), source.clone());
+        let left_behind = self.mirrored_of(session_id).await?;
+        let displaced = self.mirrored(&key).await.map(|e| e.to_string());
+        self.change(move |c, changed| {
+            let session = free_to_move(c, &id)?;
+            let elsewhere = session.session_key.as_deref() != Some(key.as_str());
+            let departure = match elsewhere {
+                true => depart(
+                    c,
+                    changed,
+                    &session,
+                    &source.platform,
+                    left_behind.as_deref(),
+                )?,
+                false => None,
+            };
+            routing::bind(c, changed.scope, &key, &id, &source, displaced.as_deref())?;
+            changed.keys.push(key.clone());
+            Ok(departure)
+        })
+        .await
+    }
+
+    /// Where the session of a chat went that is on none now.
+    pub async fn left(&self, key: &str) -> Result<Option<Left>, StoreError> {
+        let key = key.to_owned();
+        self.read(move |c| {
+            let mut statement = c.prepare_cached(
+                "SELECT session_id, went_to FROM hermesd_left WHERE session_key = ?1",
+            )?;
+            let left = statement.query_row([&key], |row| {
+                Ok(Left {
+                    session_id: row.get(0)?,
+                    went_to: row.get(1)?,
+                })
+            });
+            Ok(left.optional()?)
+        })
+        .await
+    }
+
+    /// Sessions that were handed off and are on their chat still, the newest handoff first.
+    pub async fn sessions_on_chats(&self, limit: usize) -> Result<Vec<Session>, StoreError> {
+        self.read(move |c| {
+            let mut statement = c.prepare_cached(
+                "SELECT DISTINCT s.id FROM hermesd_handoffs h JOIN sessions s ON s.id = h.session_id
+                 WHERE h.state = 'completed' AND s.session_key = h.session_key AND s.archived = 0
+                 ORDER BY h.id DESC LIMIT ?1",
+            )?;
+            let ids = statement.query_map([limit as i64], |row| lenient::name(row, 0))?;
+            let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
+            let sessions = ids
+                .iter()
+                .filter_map(|id| sessions::by_id(c, id).transpose());
+            sessions.collect()
+        })
+        .await
+    }
+
+    /// What the older file says of the chat that a session is on.
+    async fn mirrored_of(&self, session_id: &str) -> Result<Option<String>, StoreError> {
+        let session = self.look(|c| sessions::by_id(c, session_id))?;
+        Ok(match session.and_then(|s| s.session_key) {
+            Some(key) => self.mirrored(&key).await.map(|entry| entry.to_string()),
+            None => None,
+        })
+    }
+}
+
+/// A handoff in flight moves the session itself.
+fn free_to_move(c: &Connection, id: &str) -> Result<Session, StoreError> {
+    let session = sessions::by_id(c, id)?;
+    let session =
+        session.ok_or_else(|| StoreError::Conflict(format!("there is no session {id}")))?;
+    match session.handoff_state.as_deref() {
+        Some(state @ ("pending" | "running")) => Err(StoreError::Conflict(format!(
+            "a handoff of {id} is {state}"
+        ))),
+        _ => Ok(session),
+    }
+}
+
+/// Releases the chat that the session's row names, if it is on this session still.
+fn depart(
+    c: &Connection,
+    changed: &mut Changed<'_>,
+    session: &Session,
+    went_to: &str,
+    mirrored: Option<&str>,
+) -> Result<Option<Departure>, StoreError> {
+    match &session.session_key {
+        Some(key) => depart_from(c, changed, &session.id, key, went_to, mirrored),
+        None => Ok(None),
+    }
+}
+
+/// The chat goes back to the conversation that it was on before, where it had one; else it is on none, and remembers why.
+pub(super) fn depart_from(
+    c: &Connection,
+    changed: &mut Changed<'_>,
+    session_id: &str,
+    key: &str,
+    went_to: &str,
+    mirrored: Option<&str>,
+) -> Result<Option<Departure>, StoreError> {
+    let entry = routing::entry(c, changed.scope, key)?.or_else(|| mirrored.map(str::to_owned));
+    let Some(entry) = entry else { return Ok(None) };
+    if routing::live(c, routing::session_of(&entry))?.as_deref() != Some(session_id) {
+        return Ok(None);
+    }
+    let origin = serde_json::from_str::<serde_json::Value>(&entry).ok();
+    let Some(from) = origin.and_then(|entry| Source::from_origin(entry.get("origin")?)) else {
+        return Ok(None);
+    };
+    let earlier = earlier_conversation(c, session_id, key)?;
+    match &earlier {
+        Some(displaced) => routing::free(c, changed.scope, key, displaced)?,
+        None => {
+            routing::free(c, changed.scope, key, &Displaced::default())?;
+            c.execute(
+                "INSERT INTO hermesd_left (session_key, session_id, went_to, at) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (session_key) DO UPDATE SET session_id = ?2, went_to = ?3, at = ?4",
+                params![key, session_id, went_to, clock::now()],
+            )?;
+        }
+    }
+    changed.keys.push(key.to_owned());
+    let note = NewDelivery {
+        send_key: format!("left:{key}:{}", clock::now()),
+        source: from.clone(),
+        session_id: session_id.to_owned(),
+        handoff_id: None,
+        text: farewell(&from.platform, went_to, earlier.is_some()),
+    };
+    let note = deliveries::insert(c, &note)?;
+    Ok(Some(Departure { from, note }))
+}
+
+/// What the chat was on when the session came, if that is still there to go back to.
+fn earlier_conversation(
+    c: &Connection,
+    session_id: &str,
+    key: &str,
+) -> Result<Option<Displaced>, StoreError> {
+    let displaced: Option<String> = c
+        .prepare_cached(
+            "SELECT displaced FROM hermesd_handoffs
+             WHERE session_id = ?1 AND session_key = ?2 AND state = 'completed' ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([session_id, key], |row| row.get(0))
+        .optional()?
+        .flatten();
+    let displaced = displaced.and_then(|text| serde_json::from_str::<Displaced>(&text).ok());
+    let Some(displaced) = displaced else {
+        return Ok(None);
+    };
+    let earlier = displaced.entry.as_deref().and_then(routing::session_of);
+    let earlier = routing::live(c, earlier)?;
+    Ok(earlier.filter(|id| id != session_id).map(|_| displaced))
+}
+
+/// Those that it had before it went to a chat; one that was born in a chat gets those of a fresh terminal session.
+fn give_terminal_columns(c: &Connection, id: &str) -> Result<(), StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT displaced FROM hermesd_handoffs
+         WHERE session_id = ?1 AND state = 'completed' AND displaced IS NOT NULL ORDER BY id DESC",
+    )?;
+    let rows = statement.query_map([id], |row| row.get::<_, String>(0))?;
+    let mut columns = vec![None; CHAT_COLUMNS.len()];
+    columns[0] = Some("cli".to_owned());
+    for row in rows {
+        let Ok(displaced) = serde_json::from_str::<Displaced>(&row?) else {
+            continue;
+        };
+        let source = displaced.incoming.first().and_then(Option::as_deref);
+        if source.is_some_and(|source| TERMINAL_SOURCES.contains(&source)) {
+            columns = displaced.incoming;
+            break;
+        }
+    }
+    let assignments: Vec<String> = CHAT_COLUMNS
+        .iter()
+        .enumerate()
+        .map(|(i, name)| format!("{name} = ?{}", i + 2))
+        .collect();
+    let sql = format!(
+        "UPDATE sessions SET {} WHERE id = ?1",
+        assignments.join(", ")
+    );
+    let values = std::iter::once(Some(id.to_owned())).chain(columns);
+    c.execute(&sql, rusqlite::params_from_iter(values))?;
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Sessions that live in a terminal: a client takes a seat at one, speaks, and leaves, politely or not. Whatever way it
+//! leaves, what was said and streamed so far is kept, and the session is finalised once.
+
+mod leave;
+mod open;
+mod say;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use leave::Reason;
+pub use open::{Opened, Opening};
+pub use say::Outcome;
+
+use crate::events::Bus;
+use crate::router::Router;
+use crate::store::Store;
+use crate::turn::{Streamed, Turns};
+
+/// All seats of this daemon. Cheap to clone.
+#[derive(Clone)]
+pub struct Terminals {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Store,
+    turns: Arc<Turns>,
+    /// Tells chats that their session has gone home.
+    router: Router,
+    bus: Bus,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+    /// By session: a session has one seat.
+    seats: Mutex<HashMap<String, Arc<Seat>>>,
+    /// Given when what the last run left is finalised. Nobody sits down before: it might be where they want to sit.
+    recovered: CancellationToken,
+}
+
+/// The place of one terminal at one session.
+#[derive(Debug)]
+pub struct Seat {
+    pub session_id: String,
+    tty: Option<String>,
+    /// Whether the session has a row: an untitled one gets it with its first words, so that a terminal in which nothing
+    /// was said leaves nothing behind.
+    born: tokio::sync::Mutex<bool>,
+    turn: Mutex<Option<LiveTurn>>,
+}
+
+/// A turn in progress, for whoever wants to stop it or to know how far it came.
+#[derive(Debug, Clone, Default)]
+struct LiveTurn {
+    streamed: Streamed,
+    cancel: CancellationToken,
+    /// Given when everything of it is kept.
+    ended: CancellationToken,
+}
+
+impl Seat {
+    fn new(session_id: String, tty: Option<String>, born: bool) -> Arc<Seat> {
+        Arc::new(Seat {
+            session_id,
+            tty,
+            born: tokio::sync::Mutex::new(born),
+            turn: Mutex::default(),
+        })
+    }
+
+    /// Interrupts the answer that is coming. False: none is.
+    pub fn stop(&self) -> bool {
+        let turn = self.turn().clone();
+        turn.inspect(|turn| turn.cancel.cancel()).is_some()
+    }
+
+    fn turn(&self) -> MutexGuard<'_, Option<LiveTurn>> {
+        self.turn
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Terminals {
+    pub fn new(
+        store: Store,
+        turns: Arc<Turns>,
+        router: Router,
+        bus: Bus,
+        stop: CancellationToken,
+    ) -> Terminals {
+        Terminals {
+            inner: Arc::new(Inner {
+                store,
+                turns,
+                router,
+                bus,
+                tracker: TaskTracker::new(),
+                stop,
+                seats: Mutex::default(),
+                recovered: CancellationToken::new(),
+            }),
+        }
+    }
+
+    /// The seat at a session.
+    fn seat(&self, session_id: &str) -> Option<Arc<Seat>> {
+        self.inner.seats().get(session_id).cloned()
+    }
+}
+
+impl Inner {
+    fn seats(&self) -> MutexGuard<'_, HashMap<String, Arc<Seat>>> {
+        self.seats
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}

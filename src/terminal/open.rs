@@ -1,0 +1,243 @@
+//! Sitting down: at a new session, or at one that was there before, wherever it is now.
+
+use std::sync::Arc;
+
+use super::{Seat, Terminals};
+use crate::clock;
+use crate::events::Event;
+use crate::handoff::request::{Refusal, RequestError, turn_elsewhere};
+use crate::handoff::which;
+use crate::session::{Session, title};
+use crate::store::{StoreError, TERMINAL};
+
+/// What a terminal wants.
+#[derive(Debug, Clone, Default)]
+pub struct Opening {
+    /// Id, title, beginning of an id, or `last`; `None` for a new session.
+    pub session: Option<String>,
+    /// For a new session.
+    pub title: Option<String>,
+    pub tty: Option<String>,
+}
+
+#[derive(Debug)]
+pub struct Opened {
+    pub seat: Arc<Seat>,
+    pub session: Session,
+    pub resumed: bool,
+    /// The platform whose chat had it.
+    pub came_from: Option<String>,
+}
+
+/// The last terminal session, for people who do not remember its name.
+const LAST: &str = "last";
+
+impl Terminals {
+    pub async fn open(&self, wish: Opening) -> Result<Opened, RequestError> {
+        self.inner.recovered.cancelled().await;
+        match &wish.session {
+            Some(name) => self.take_up(name, wish.tty).await,
+            None => self.begin(wish.title.as_deref(), wish.tty).await,
+        }
+    }
+
+    /// Brings a session home from whichever chat has it.
+    pub async fn resume(
+        &self,
+        name: Option<&str>,
+    ) -> Result<(Session, Option<String>), RequestError> {
+        let session = match name {
+            Some(name) => self.find(name).await?,
+            None => which::handed_off(&self.inner.store).await?,
+        };
+        let came_from = self.bring_home(&session).await?;
+        Ok((which::resolve(&self.inner.store, &session.id)?, came_from))
+    }
+
+    /// A session that was opened and not spoken in yet gets its row, since somebody wants to do something with it.
+    pub async fn ensure_row(&self, session_id: &str) -> Result<(), RequestError> {
+        match self.seat(session_id) {
+            Some(seat) => Ok(self.bear(&seat, None).await?),
+            None => Ok(()),
+        }
+    }
+
+    async fn find(&self, name: &str) -> Result<Session, RequestError> {
+        if name != LAST {
+            return which::resolve(&self.inner.store, name);
+        }
+        let last = self.inner.store.last_terminal_session().await?;
+        last.ok_or_else(|| {
+            refusal(
+                "unknown_session",
+                "there is no terminal session yet".to_owned(),
+                "begin one with `hermesctl chat`",
+            )
+        })
+    }
+
+    async fn take_up(&self, name: &str, tty: Option<String>) -> Result<Opened, RequestError> {
+        let session = self.find(name).await?;
+        let seat = Seat::new(session.id.clone(), tty, true);
+        self.sit_down(&seat, &session)?;
+        let taken = async {
+            let came_from = self.bring_home(&session).await?;
+            let tty = seat.tty.as_deref();
+            self.inner.store.open_terminal(&session.id, tty).await?;
+            let session = which::resolve(&self.inner.store, &session.id)?;
+            Ok((session, came_from))
+        };
+        match taken.await {
+            Ok((session, came_from)) => {
+                self.tell_start(&session.id, session.model.clone(), true);
+                Ok(Opened {
+                    seat,
+                    session,
+                    resumed: true,
+                    came_from,
+                })
+            }
+            Err(error) => {
+                self.inner.seats().remove(&session.id);
+                Err(error)
+            }
+        }
+    }
+
+    /// One terminal at a session: what two of them say would run into each other, and the first to leave would end it.
+    fn sit_down(&self, seat: &Arc<Seat>, session: &Session) -> Result<(), RequestError> {
+        let mut seats = self.inner.seats();
+        if let Some(other) = seats.get(&session.id) {
+            let place = other.tty.as_deref().unwrap_or("another program");
+            return Err(refusal(
+                "open_elsewhere",
+                format!("\"{}\" is open in {place}", session.name()),
+                "leave it there first",
+            ));
+        }
+        seats.insert(session.id.clone(), seat.clone());
+        Ok(())
+    }
+
+    async fn begin(
+        &self,
+        title: Option<&str>,
+        tty: Option<String>,
+    ) -> Result<Opened, RequestError> {
+        let title = title
+            .map(title::clean)
+            .transpose()
+            .map_err(|too_long| refusal("title_too_long", too_long.to_string(), "shorten it"))?;
+        let title = title.flatten();
+        let now = clock::now();
+        let seat = Seat::new(clock::session_id(now), tty, false);
+        if title.is_some() {
+            self.bear(&seat, title.as_deref())
+                .await
+                .map_err(taken_title)?;
+        }
+        let id = seat.session_id.clone();
+        self.inner.seats().insert(id.clone(), seat.clone());
+        let model = Some(self.inner.turns.agent_name().to_owned());
+        let session = Session {
+            title,
+            model,
+            ..Session::unborn(&id, now)
+        };
+        Ok(Opened {
+            seat,
+            session,
+            resumed: false,
+            came_from: None,
+        })
+    }
+
+    /// Gives a new session its row, once.
+    pub(super) async fn bear(&self, seat: &Seat, title: Option<&str>) -> Result<(), StoreError> {
+        let mut born = seat.born.lock().await;
+        if *born {
+            return Ok(());
+        }
+        let (store, model) = (&self.inner.store, self.inner.turns.agent_name());
+        store
+            .create_terminal_session(&seat.session_id, title, model, seat.tty.as_deref())
+            .await?;
+        *born = true;
+        self.tell_start(&seat.session_id, Some(model.to_owned()), false);
+        Ok(())
+    }
+
+    async fn bring_home(&self, session: &Session) -> Result<Option<String>, RequestError> {
+        let name = session.name();
+        let busy = |what: &str, hint: &str| {
+            refusal(
+                "turn_in_progress",
+                format!("\"{name}\" is busy: {what}"),
+                hint,
+            )
+        };
+        // Held while it moves: nobody begins a turn of it meanwhile.
+        let Some(_lease) = self.inner.turns.leases.try_take(&session.id) else {
+            return Err(busy(
+                "the agent is in the middle of a turn",
+                "wait until it has answered, or say /stop where it is",
+            ));
+        };
+        if let Some(what) = turn_elsewhere(&self.inner.store, &session.id)? {
+            return Err(busy(
+                &format!("another program seems to be in the middle of a turn, {what}"),
+                "wait until it has answered",
+            ));
+        }
+        let departure = match self.inner.store.take_home(&session.id).await {
+            Ok(departure) => departure,
+            Err(StoreError::Conflict(reason)) => {
+                return Err(refusal(
+                    "in_flight",
+                    reason,
+                    "wait for its end; `hermesctl handoffs cancel ID` stops it",
+                ));
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(departure) = departure else {
+            return Ok(None);
+        };
+        let from = departure.from.platform;
+        tracing::info!(session = session.id, from, "brought back to the terminal");
+        self.inner.router.post(departure.note);
+        self.inner.bus.tell(Event::SessionMoved {
+            session_id: session.id.clone(),
+            to: TERMINAL.to_owned(),
+        });
+        Ok(Some(from))
+    }
+
+    fn tell_start(&self, session_id: &str, model: Option<String>, resumed: bool) {
+        self.inner.bus.tell(Event::SessionStarted {
+            session_id: session_id.to_owned(),
+            platform: "cli".to_owned(),
+            model,
+            resumed,
+        });
+    }
+}
+
+fn taken_title(error: StoreError) -> RequestError {
+    match error {
+        StoreError::Conflict(message) => refusal(
+            "title_taken",
+            message,
+            "choose another, or rename that session first",
+        ),
+        error => error.into(),
+    }
+}
+
+pub(super) fn refusal(kind: &'static str, message: String, hint: &str) -> RequestError {
+    RequestError::Refused(Refusal {
+        kind,
+        message,
+        hint: Some(hint.to_owned()),
+    })
+}

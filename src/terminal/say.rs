@@ -1,0 +1,226 @@
+//! One answer in a terminal: the words are kept before the agent sees them, what it streams is kept while it comes, and
+//! the end, whatever it is, closes the turn in the transcript.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::open::refusal;
+use super::{LiveTurn, Seat, Terminals};
+use crate::agent::Prompt;
+use crate::handoff::request::RequestError;
+use crate::router::LONGEST_MESSAGE;
+use crate::session::TERMINAL_SOURCES;
+use crate::store::{StoreError, TurnEnd};
+use crate::turn::{Lease, TurnError, patiently};
+
+/// How much of a streaming reply a killed daemon may lose.
+const KEEP_EVERY: Duration = Duration::from_millis(500);
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Outcome {
+    /// All of the reply, or what there is of it.
+    pub reply: String,
+    pub interrupted: bool,
+    /// Why there is no whole reply.
+    pub error: Option<String>,
+}
+
+/// Gives the place back when the turn ends, also when it panics.
+struct AtTurn {
+    seat: Arc<Seat>,
+    turn: LiveTurn,
+}
+
+impl Drop for AtTurn {
+    fn drop(&mut self) {
+        self.seat.turn().take();
+        self.turn.ended.cancel();
+    }
+}
+
+impl Terminals {
+    /// Asks the agent. Returns when the answer, or what there is of it, is kept.
+    pub async fn say(&self, seat: &Arc<Seat>, text: &str) -> Result<Outcome, RequestError> {
+        if text.trim().is_empty() {
+            let message = "there is nothing to say in an empty message".to_owned();
+            return Err(refusal("empty", message, "type some words"));
+        }
+        if text.chars().count() > LONGEST_MESSAGE {
+            let message = format!("a message may have {LONGEST_MESSAGE} characters");
+            return Err(refusal("too_long", message, "send it in parts"));
+        }
+        let at_turn = self.take_turn(seat)?;
+        // On its own: neither a client that leaves nor a handler that is dropped stops it halfway.
+        let (this, text) = (self.clone(), text.to_owned());
+        let outcome = self
+            .inner
+            .tracker
+            .spawn(async move { this.converse(&at_turn, &text).await });
+        outcome.await.unwrap_or_else(|error| {
+            let message = format!("the turn broke off: {error}");
+            Err(refusal("broken_off", message, "say it again"))
+        })
+    }
+
+    fn take_turn(&self, seat: &Arc<Seat>) -> Result<AtTurn, RequestError> {
+        // Under the lock that leaving takes: a seat that is given up takes no turn any more.
+        let seats = self.inner.seats();
+        let seated = seats.get(&seat.session_id);
+        if !seated.is_some_and(|seated| Arc::ptr_eq(seated, seat)) || self.inner.stop.is_cancelled()
+        {
+            let message = "this terminal has left its session".to_owned();
+            return Err(refusal("left", message, "open it again"));
+        }
+        let mut place = seat.turn();
+        if place.is_some() {
+            let message = "the agent has not answered yet".to_owned();
+            return Err(refusal(
+                "turn_in_progress",
+                message,
+                "wait for it, or stop it",
+            ));
+        }
+        let turn = LiveTurn {
+            cancel: self.inner.stop.child_token(),
+            ..LiveTurn::default()
+        };
+        *place = Some(turn.clone());
+        Ok(AtTurn {
+            seat: seat.clone(),
+            turn,
+        })
+    }
+
+    async fn converse(&self, at: &AtTurn, text: &str) -> Result<Outcome, RequestError> {
+        let (inner, id) = (&self.inner, at.seat.session_id.as_str());
+        let cancel = &at.turn.cancel;
+        let lease = tokio::select! {
+            lease = inner.turns.leases.take(id) => lease,
+            () = cancel.cancelled() => return Ok(Outcome::nothing()),
+        };
+        match patiently(cancel, || self.begin_turn(&at.seat, text)).await {
+            Ok(Some(row)) => self.answer(at, &lease, text, row).await,
+            Ok(None) => {
+                let message = "this conversation is on a chat now".to_owned();
+                Err(refusal(
+                    "moved",
+                    message,
+                    "/resume takes it back, /new begins another",
+                ))
+            }
+            Err(StoreError::Cancelled) => Ok(Outcome::nothing()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// `None`: the session is no longer the terminal's.
+    async fn begin_turn(&self, seat: &Seat, text: &str) -> Result<Option<i64>, StoreError> {
+        self.bear(seat, None).await?;
+        let session = self.inner.store.session(&seat.session_id).await?;
+        let at_home = |source: &str| TERMINAL_SOURCES.contains(&source);
+        if !session.is_some_and(|session| at_home(&session.source)) {
+            return Ok(None);
+        }
+        let row = self.inner.store.begin_turn(&seat.session_id, text).await?;
+        Ok(Some(row))
+    }
+
+    async fn answer(
+        &self,
+        at: &AtTurn,
+        lease: &Lease,
+        text: &str,
+        row: i64,
+    ) -> Result<Outcome, RequestError> {
+        let (store, id) = (&self.inner.store, at.seat.session_id.as_str());
+        let reply = match patiently(&at.turn.cancel, || store.briefing(id, Some(row))).await {
+            Ok(Some((session, transcript))) => {
+                let prompt = Prompt {
+                    session: &session,
+                    transcript: &transcript,
+                    message: text,
+                    handoff: false,
+                };
+                let (streamed, cancel) = (&at.turn.streamed, &at.turn.cancel);
+                let answer = self.inner.turns.run(lease, prompt, streamed, cancel);
+                tokio::select! {
+                    reply = answer => reply,
+                    () = self.keep_streaming(at) => Err(TurnError::Cancelled),
+                }
+            }
+            Ok(None) => Err(TurnError::Agent("the session is gone".into())),
+            Err(StoreError::Cancelled) => Err(TurnError::Cancelled),
+            Err(error) => Err(TurnError::Agent(error.to_string())),
+        };
+        let (outcome, end) = match reply {
+            Ok(reply) => (Outcome::whole(&reply), TurnEnd::Answered(reply)),
+            Err(error) => {
+                let partial = at.turn.streamed.text();
+                (Outcome::cut_off(&partial, &error), TurnEnd::CutOff(partial))
+            }
+        };
+        // A stop does not wait for a locked database; then the next start finds the last that was kept.
+        let kept = patiently(&self.inner.stop, || store.end_turn(id, end.clone())).await;
+        if let Err(error) = kept {
+            tracing::error!(%error, session = id, "the end of a turn could not be kept");
+            let unkept = format!("it could not be kept in the transcript: {error}");
+            return Ok(Outcome {
+                error: Some(outcome.error.unwrap_or(unkept)),
+                ..outcome
+            });
+        }
+        Ok(outcome)
+    }
+
+    /// Keeps what is streamed every now and then; never returns.
+    async fn keep_streaming(&self, at: &AtTurn) {
+        let mut kept = 0;
+        loop {
+            tokio::time::sleep(KEEP_EVERY).await;
+            let streamed = at.turn.streamed.text();
+            if streamed.len() == kept {
+                continue;
+            }
+            kept = streamed.len();
+            let id = &at.seat.session_id;
+            if let Err(error) = self.inner.store.keep_partial(id, streamed).await {
+                tracing::warn!(%error, session = id, "what is streamed could not be kept; it is tried again");
+                kept = 0;
+            }
+        }
+    }
+
+    /// Stops whatever turn a seat is in and waits until its end is kept. False: it was in none.
+    pub(super) async fn cut_off(&self, seat: &Seat) -> bool {
+        let turn = seat.turn().clone();
+        let Some(turn) = turn else { return false };
+        turn.cancel.cancel();
+        turn.ended.cancelled().await;
+        true
+    }
+}
+
+impl Outcome {
+    fn whole(reply: &str) -> Outcome {
+        Outcome {
+            reply: reply.to_owned(),
+            interrupted: false,
+            error: None,
+        }
+    }
+
+    /// Stopped before anything was said, in either direction.
+    fn nothing() -> Outcome {
+        Outcome::cut_off("", &TurnError::Cancelled)
+    }
+
+    fn cut_off(partial: &str, error: &TurnError) -> Outcome {
+        let interrupted = matches!(error, TurnError::Cancelled);
+        Outcome {
+            reply: partial.to_owned(),
+            interrupted,
+            error: (!interrupted).then(|| error.to_string()),
+        }
+    }
+}
