@@ -54,7 +54,7 @@ fn rebind(home: &Home, key: &str, session: &str) {
 
 /// Makes SQLite answer every insert into `table` with "disk full", until told otherwise: each has to insert a row into
 /// another table as well, whose row ids are used up.
-fn fill(home: &Home, table: &str, full: bool) {
+pub fn fill(home: &Home, table: &str, full: bool) {
     let connection = home.sqlite();
     let sql = match full {
         true => format!(

@@ -46,7 +46,7 @@ const SESSION_KEYS: [&str; 14] = [
     "handoff_platform",
     "handoff_error",
 ];
-const HANDOFF_KEYS: [&str; 17] = [
+const HANDOFF_KEYS: [&str; 18] = [
     "id",
     "session",
     "platform",
@@ -55,6 +55,7 @@ const HANDOFF_KEYS: [&str; 17] = [
     "state",
     "stage",
     "error",
+    "after_turn",
     "requested_at",
     "ended_at",
     "home_channel",

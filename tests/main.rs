@@ -4,6 +4,9 @@
 
 mod support;
 
+mod bring_back;
+mod busy;
+mod chat_commands;
 mod chats;
 mod chats_left;
 mod cli;
@@ -28,4 +31,6 @@ mod store_checkpoint;
 mod store_faults;
 mod store_model;
 mod store_open;
+mod terminal;
 mod wake;
+mod which_session;

@@ -309,8 +309,17 @@ fn an_empty_file_is_nobodys_yet() {
 }
 
 #[tokio::test]
-async fn a_journal_of_the_first_version_keeps_its_times_and_is_gone_on_with() {
-    let home = home_of("hermesd-1.db");
+async fn a_journal_of_every_version_keeps_its_times_and_is_gone_on_with() {
+    for (file, claimed_at) in [
+        ("hermesd-1.db", 1794810090.860106),
+        ("hermesd-2.db", 1794834257.974861),
+    ] {
+        check_journal(file, claimed_at);
+    }
+}
+
+fn check_journal(file: &str, claimed_at: f64) {
+    let home = home_of(file);
     let _daemon = home.start();
     let resumed = until("the handoff that was left at `bound` ends", || {
         let handoff = home.hermesctl(&["--json", "handoffs", "show", "2"]).json();
@@ -327,5 +336,5 @@ async fn a_journal_of_the_first_version_keeps_its_times_and_is_gone_on_with() {
         let all = hermesd::handoff::Stage::ALL.map(hermesd::handoff::Stage::as_str);
         assert_eq!(stages, all, "{handoff}");
     }
-    assert_eq!(ended["stages"][0]["at"], 1794810090.860106);
+    assert_eq!(ended["stages"][0]["at"], claimed_at);
 }

@@ -58,6 +58,9 @@ pub(super) async fn run(
             if args.no_wait {
                 return requested(out, &handoff);
             }
+            if handoff.after_turn {
+                out.line(out.styled(FAINT, "it begins when no turn is in progress"))?;
+            }
             follow(client, config, out, handoff, clocks).await
         }
         Backend::Direct(store) => {

@@ -86,6 +86,7 @@ async fn turn_away(stream: Stream, error: RpcError) {
 
 async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
     let place = Place::default();
+    let seat = place.clone();
     let (outbox, frames) = mpsc::channel(OUTBOX);
     let (subscribe, subscriptions) = mpsc::channel(1);
     let mut reader = Reader {
@@ -102,8 +103,10 @@ async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
     };
     let reading = async move {
         reader.run(stop).await;
-        // With the reader goes the way into the outbox: the writer ends when it has written what is left there.
+        // With the reader goes the way into the outbox: the writer ends when it has written what is left there. An answer
+        // that still comes holds it up, so a terminal that is gone is told now: that cuts the answer off.
         drop(reader);
+        place.vacate(&desk.terminals);
     };
     let writing = write(stream, frames, subscriptions, desk.limits.write);
     tokio::pin!(writing);
@@ -113,7 +116,7 @@ async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
         () = reading => writing.await,
     }
     // Whatever way a terminal went, its session is finalised.
-    place.vacate(&desk.terminals);
+    seat.vacate(&desk.terminals);
 }
 
 /// Resolves when the client has closed both directions. Reading cannot tell that from a half close, but a write of
@@ -228,9 +231,12 @@ impl Reader<'_> {
                 Some(deadline) => match tokio::time::timeout_at(deadline, read).await {
                     Ok(read) => read,
                     Err(_) if begun.is_some() => return Input::TooSlow,
-                    // Whoever waits for an answer or for events is not idle.
+                    // Whoever waits for an answer or for events is not idle, nor is a terminal.
                     Err(_)
-                        if self.subscribed || !self.waits.is_empty() || !self.work.is_empty() =>
+                        if self.subscribed
+                            || self.place.is_taken()
+                            || !self.waits.is_empty()
+                            || !self.work.is_empty() =>
                     {
                         continue;
                     }

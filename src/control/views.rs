@@ -152,6 +152,7 @@ pub fn handoff(handoff: &Handoff) -> HandoffView {
         state: h.state.as_str().to_owned(),
         stage: h.stage.map(|s| s.as_str().to_owned()),
         error: h.error,
+        after_turn: h.after_turn,
         requested_at: h.requested_at,
         ended_at: h.ended_at,
         home_channel: h.home.map(|home| home.chat_id),

@@ -95,6 +95,8 @@ pub struct HandoffView {
     /// The last stage reached.
     pub stage: Option<String>,
     pub error: Option<String>,
+    /// It waits for the end of a turn in progress.
+    pub after_turn: bool,
     pub requested_at: f64,
     pub ended_at: Option<f64>,
     pub home_channel: Option<String>,

@@ -52,6 +52,16 @@ impl Default for Scripted {
     }
 }
 
+impl Scripted {
+    /// Connects only when it is given a permit.
+    pub fn never_connected() -> Scripted {
+        Scripted {
+            connected: Semaphore::new(0),
+            ..Scripted::default()
+        }
+    }
+}
+
 #[async_trait]
 impl Platform for Scripted {
     fn name(&self) -> &'static str {
@@ -120,6 +130,8 @@ impl Platform for Scripted {
 #[derive(Debug, Clone)]
 pub enum Mood {
     Hang,
+    /// Says this much, and no more.
+    Begin(&'static str),
     /// Answers when there is a permit.
     Wait(Arc<Semaphore>),
     Say(&'static str),
@@ -144,7 +156,7 @@ impl Agent for ScriptedAgent {
     async fn turn(
         &self,
         prompt: Prompt<'_>,
-        _sink: &Sink<'_>,
+        sink: &Sink<'_>,
         _cancel: &CancellationToken,
     ) -> Result<String, AgentError> {
         let id = prompt.session.id.clone();
@@ -152,6 +164,10 @@ impl Agent for ScriptedAgent {
         let mood = self.moods.lock().unwrap().get(&id).cloned();
         match mood {
             Some(Mood::Hang) => std::future::pending().await,
+            Some(Mood::Begin(text)) => {
+                sink.push(text);
+                std::future::pending().await
+            }
             Some(Mood::Fail(reason)) => Err(AgentError::Failed(reason.into())),
             Some(Mood::GiveUp) => Err(AgentError::Cancelled),
             Some(Mood::Panic) => panic!("as the test wants it"),
@@ -201,6 +217,15 @@ pub struct InProcess {
 }
 
 impl InProcess {
+    /// What the agent does with a session's turns from now on.
+    pub fn set_mood(&self, session: &str, mood: Mood) {
+        self.agent
+            .moods
+            .lock()
+            .unwrap()
+            .insert(session.to_owned(), mood);
+    }
+
     /// Asks for a handoff.
     pub async fn ask(&self, platform: &str, session: &str) -> HandoffView {
         let wish = HandoffRequest {

@@ -19,6 +19,11 @@ impl Place {
         seat.ok_or_else(|| refused("not_open", "no session is open here", "say chat.open first"))
     }
 
+    pub(in crate::control) fn is_taken(&self) -> bool {
+        // Whoever holds it is just sitting down or getting up.
+        self.0.try_lock().map_or(true, |place| place.is_some())
+    }
+
     /// The connection is over.
     pub(in crate::control) fn vacate(self, terminals: &Terminals) {
         let terminals = terminals.clone();
