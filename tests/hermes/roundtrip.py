@@ -246,15 +246,45 @@ def verify(home, args):
     }
 
 
+def verify_home(home, args):
+    """The session is back in the terminal, as Hermes sees it: live, nobody's chat, and its transcript needs no repair."""
+    from gateway.config import GatewayConfig
+    from gateway.session import SessionStore
+
+    db = open_db(home)
+    try:
+        row = db.get_session(args.session)
+        same("source", row["source"], "cli")
+        same("ended_at", row["ended_at"], None)
+        for field in ("session_key", "chat_id", "chat_type", "thread_id", "user_id", "origin_json"):
+            same(field, row[field], None)
+        found = db.get_messages_as_conversation(args.session)
+        live = db.get_messages_as_conversation(args.session, repair_alternation=True)
+        same("the transcript as repaired for the model", live, found)
+        check(
+            any(s["id"] == args.session for s in db.list_sessions_rich(source="cli", limit=50)),
+            "Hermes does not list the session among those of the terminal",
+        )
+    finally:
+        db.close()
+    store = SessionStore(home / "sessions", GatewayConfig())
+    try:
+        bound = [e.session_key for e in store.list_sessions() if e.session_id == args.session]
+        same("chats that are on the session", bound, [])
+    finally:
+        store._db.close()
+    return {"ok": True, "session": args.session, "messages": len(found)}
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--home", required=True, type=Path)
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("seed").set_defaults(run=seed)
-    for name, run in (("request", request), ("verify", verify)):
+    for name, run in (("request", request), ("verify", verify), ("verify-home", verify_home)):
         command = commands.add_parser(name)
         command.add_argument("--session", required=True)
-        command.add_argument("--platform", required=True)
+        command.add_argument("--platform", required=run is not verify_home)
         command.set_defaults(run=run)
         if run is verify:
             command.add_argument("--inbound", action="store_true")
