@@ -49,6 +49,14 @@ pub enum Event {
         turn: u64,
         error: Option<String>,
     },
+    /// The agent wants to know something of the person.
+    TurnQuestion {
+        session_id: String,
+        turn: u64,
+        text: String,
+        choices: Vec<String>,
+        open: bool,
+    },
     /// A conversation began: a new one, or one that was taken up again in a terminal.
     SessionStarted {
         session_id: String,

@@ -6,7 +6,7 @@ use hermesd::handoff::Via;
 use hermesd::platform::local;
 use hermesd::protocol::{Call, HandoffId, HandoffView, LocalSay, ResumedView, SessionResume};
 use hermesd::session::{KeyRules, session_key};
-use hermesd::store::Answer;
+use hermesd::store::{Answer, Scribe};
 use serde_json::Value;
 
 use crate::chats::spoken;
@@ -274,8 +274,9 @@ async fn a_chat_without_threads_goes_back_to_the_conversation_that_it_had_before
     store.record_binding(&claim, &key, &source).await.unwrap();
     let answer = Answer {
         notice: "n".into(),
-        reply: "r".into(),
+        reply: "r".to_owned().into(),
         deliveries: Vec::new(),
+        scribe: Scribe::We,
     };
     store.record_answer(&claim, answer).await.unwrap();
     claim.sent = Some(Vec::new());

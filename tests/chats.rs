@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use hermesd::platform::local;
 use hermesd::protocol::{Call, LocalSay};
-use hermesd::store::{LocalMessage, TurnEnd};
+use hermesd::store::{LocalMessage, Scribe, TurnEnd};
 use tokio::sync::Semaphore;
 
 use crate::support::scripted::{InProcess, Mood};
@@ -112,7 +112,10 @@ async fn a_session_deleted_while_its_message_was_at_work_does_not_cost_the_messa
         .await
         .unwrap()
         .session_id;
-    store.begin_inbound(inbound.id, &gone).await.unwrap();
+    store
+        .begin_inbound(inbound.id, &gone, Scribe::We)
+        .await
+        .unwrap();
     home.sqlite()
         .execute_batch("DELETE FROM messages; DELETE FROM sessions;")
         .unwrap();
@@ -267,7 +270,10 @@ async fn a_message_that_was_at_work_is_answered_where_its_words_stand() {
         .await
         .unwrap()
         .session_id;
-    store.begin_inbound(inbound.id, &begun).await.unwrap();
+    store
+        .begin_inbound(inbound.id, &begun, Scribe::We)
+        .await
+        .unwrap();
     rebind(&home, KEY, SESSION);
     let daemon = InProcess::start(&home, &[]).await;
     replies(&home, 1).await;
@@ -290,23 +296,32 @@ async fn a_message_that_was_answered_is_not_begun_again() {
         .await
         .unwrap()
         .session_id;
-    let row = store.begin_inbound(inbound.id, &session).await.unwrap();
+    let row = store
+        .begin_inbound(inbound.id, &session, Scribe::We)
+        .await
+        .unwrap();
     assert!(row.is_some());
     assert_eq!(
-        store.begin_inbound(inbound.id, &session).await.unwrap(),
+        store
+            .begin_inbound(inbound.id, &session, Scribe::We)
+            .await
+            .unwrap(),
         row
     );
     store
         .answer_inbound(
             inbound.id,
             &session,
-            &TurnEnd::Answered("yes".into()),
+            &TurnEnd::Answered("yes".to_owned().into()),
             Vec::new(),
         )
         .await
         .unwrap();
     assert_eq!(
-        store.begin_inbound(inbound.id, &session).await.unwrap(),
+        store
+            .begin_inbound(inbound.id, &session, Scribe::We)
+            .await
+            .unwrap(),
         None
     );
 }

@@ -1,15 +1,15 @@
 //! What one run of the daemon leaves in the chats is taken up by the next, before anything new.
 
 use std::sync::Arc;
-use std::time::Duration;
 
+use hermesd::agent::Agents;
 use hermesd::config::Config;
 use hermesd::events::Bus;
 use hermesd::platform::local::{self, Local};
 use hermesd::platform::{Platform, PlatformError, Platforms};
 use hermesd::router::Router;
 use hermesd::session::{ChatType, Source, session_key};
-use hermesd::store::{NewDelivery, Store, TurnEnd};
+use hermesd::store::{NewDelivery, Scribe, Store, TurnEnd};
 use hermesd::turn::Turns;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -38,8 +38,9 @@ impl Chats {
             platform.clone(),
         ];
         let platforms = Platforms::new(&config, adapters, bus.clone());
-        let (agent, minute) = (Arc::new(ScriptedAgent::default()), Duration::from_secs(60));
-        let turns = Arc::new(Turns::new(agent, minute, bus.clone()));
+        let agents = Agents::only(Arc::new(ScriptedAgent::default()));
+        let clocks = config.agent.clocks;
+        let turns = Arc::new(Turns::new(store.clone(), agents, clocks, bus.clone()));
         let (log, stop) = (Log::start(), CancellationToken::new());
         platforms.connect_all(&TaskTracker::new(), &stop);
         let router = Router::new(
@@ -71,7 +72,10 @@ impl Chats {
             .unwrap()
             .session_id;
         let inbound = accepted.unwrap().id;
-        store.begin_inbound(inbound, &session).await.unwrap();
+        store
+            .begin_inbound(inbound, &session, Scribe::We)
+            .await
+            .unwrap();
         let reply = NewDelivery {
             send_key: format!("inbound:{inbound}:0"),
             source: source.clone(),
@@ -79,7 +83,7 @@ impl Chats {
             handoff_id: None,
             text: text.into(),
         };
-        let end = TurnEnd::Answered(text.into());
+        let end = TurnEnd::Answered(text.to_owned().into());
         let kept = store.answer_inbound(inbound, &session, &end, vec![reply]);
         kept.await.unwrap();
     }

@@ -52,7 +52,7 @@ fn with_no_files_at_all_every_setting_has_its_default() {
         ("handoff.parallel", "16"),
         ("handoff.watch", "true"),
         ("platforms.local.home_channel", "\"home\""),
-        ("agent.default", "\"echo\""),
+        ("agent.default", "\"auto\""),
     ] {
         assert_eq!(setting(&shown, key).unwrap().0, value, "{key}");
     }

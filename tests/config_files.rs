@@ -26,7 +26,7 @@ fn an_unknown_key_is_refused_with_its_line_and_the_nearest_one() {
     );
     assert_eq!(
         faults("[platforms.telegramm]\nenabled = true\n"),
-        ["FILE:1: unknown key platforms.telegramm; did you mean platforms.telegram.token?"]
+        ["FILE:1: unknown key platforms.telegramm; did you mean platforms.telegram?"]
     );
     assert_eq!(
         faults("weather = \"fine\"\n"),
@@ -55,7 +55,7 @@ fn a_value_of_the_wrong_kind_or_out_of_range_is_refused_with_what_is_expected() 
         ),
         (
             "agent.default = \"gpt\"",
-            "agent.default takes one of echo, not \"gpt\"",
+            "agent.default takes one of auto, hermes, openai, acp, command, echo, not \"gpt\"",
         ),
         (
             "handoff.lease = \"10ms\"",
@@ -200,7 +200,7 @@ platforms:
         ("sessions.group_per_user", "false"),
         ("platforms.telegram.enabled", "true"),
         ("platforms.slack.enabled", "true"),
-        ("agent.default", "\"echo\""),
+        ("agent.default", "\"auto\""),
         ("log.level", "\"info\""),
     ] {
         assert_eq!(setting(&shown, key).unwrap().0, value, "{key}");

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use hermesd::handoff::Via;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Claim, Delivery, NewDelivery, Store};
+use hermesd::store::{Answer, Claim, Delivery, NewDelivery, Scribe, Store};
 use hermesd::turn::deliver::{DeliverError, deliver};
 use tokio_util::sync::CancellationToken;
 
@@ -38,8 +38,9 @@ async fn answered(store: &Store) -> (Claim, Delivery) {
     };
     let answer = Answer {
         notice: "moved".into(),
-        reply: "here".into(),
+        reply: "here".to_owned().into(),
         deliveries: vec![reply],
+        scribe: Scribe::We,
     };
     let delivery = store.record_answer(&claim, answer).await.unwrap().remove(0);
     (claim, delivery)

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use hermesd::handoff::Via;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Claim, OpenMode, Store, StoreError};
+use hermesd::store::{Answer, Claim, OpenMode, Scribe, Store, StoreError};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -135,8 +135,9 @@ async fn walk(store: &Store, mut claim: Claim) -> Result<(), StoreError> {
             &claim,
             Answer {
                 notice: "n".into(),
-                reply: "r".into(),
+                reply: "r".to_owned().into(),
                 deliveries: Vec::new(),
+                scribe: Scribe::We,
             },
         )
         .await?;

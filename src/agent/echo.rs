@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{Agent, AgentError, Prompt, Sink};
+use super::{Agent, AgentError, Prompt, Reply, Sink};
 use crate::session::transcript::{Message, Role, Transcript};
 
 #[derive(Debug, Clone, Default)]
@@ -21,12 +21,16 @@ impl Agent for Echo {
         "echo"
     }
 
+    fn model(&self) -> Option<String> {
+        Some("echo".to_owned())
+    }
+
     async fn turn(
         &self,
         prompt: Prompt<'_>,
         sink: &Sink<'_>,
         _cancel: &CancellationToken,
-    ) -> Result<String, AgentError> {
+    ) -> Result<Reply, AgentError> {
         let reply = if prompt.handoff {
             welcome(&prompt)
         } else {
@@ -41,7 +45,7 @@ impl Agent for Echo {
                 }
             }
         }
-        Ok(reply)
+        Ok(Reply::from(reply))
     }
 }
 

@@ -1,15 +1,22 @@
-//! Agents: what answers. The rest of the house knows the [`Agent`] trait; each kind has a file of its own.
+//! Agents: what answers. The rest of the house knows the [`Agent`] trait; each kind has a room of its own.
 
+mod choose;
+pub mod command;
 pub mod echo;
-
-use std::sync::{Arc, Mutex, MutexGuard};
+pub mod openai;
+mod process;
+mod sink;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use crate::events::{Bus, Event};
+pub use choose::{Agents, Standing};
+pub use process::Program;
+pub use sink::{Pulse, Sink, Streamed};
+
 use crate::session::Session;
 use crate::session::transcript::Transcript;
+use crate::store::Scribe;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -29,67 +36,75 @@ pub struct Prompt<'a> {
     pub handoff: bool,
 }
 
-/// What has come of a reply so far. Cheap to clone; all clones see the same.
-#[derive(Debug, Clone, Default)]
-pub struct Streamed(Arc<Mutex<String>>);
-
-impl Streamed {
-    pub fn text(&self) -> String {
-        self.locked().clone()
-    }
-
-    pub fn len(&self) -> usize {
-        self.locked().len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    fn locked(&self) -> MutexGuard<'_, String> {
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
+/// A whole answer.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reply {
+    pub text: String,
+    /// What the model thought before, where it tells.
+    pub reasoning: Option<String>,
+    /// The model that answered, where it is known.
+    pub model: Option<String>,
+    pub usage: Option<Usage>,
 }
 
-/// Where an agent puts the pieces of its reply as they come.
-pub struct Sink<'a> {
-    bus: &'a Bus,
-    session_id: &'a str,
-    turn: u64,
-    streamed: &'a Streamed,
-}
-
-impl<'a> Sink<'a> {
-    pub fn new(bus: &'a Bus, session_id: &'a str, turn: u64, streamed: &'a Streamed) -> Sink<'a> {
-        Sink {
-            bus,
-            session_id,
-            turn,
-            streamed,
+impl From<String> for Reply {
+    fn from(text: String) -> Self {
+        Reply {
+            text,
+            ..Reply::default()
         }
     }
+}
 
-    pub fn push(&self, piece: &str) {
-        self.streamed.locked().push_str(piece);
-        self.bus.tell(Event::TurnDelta {
-            session_id: self.session_id.to_owned(),
-            turn: self.turn,
-            text: piece.to_owned(),
-        });
-    }
+/// What an answer cost, in tokens.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub input: u64,
+    pub output: u64,
+    pub cache_read: u64,
+    pub reasoning: u64,
+}
+
+/// Something that only the person can decide.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    pub text: String,
+    pub choices: Vec<String>,
+    /// Other words than the choices are an answer too.
+    pub open: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Answered {
+    /// One of the choices, by its place.
+    Choice(usize),
+    Words(String),
+    /// Nobody answered in time, or there is nobody to ask.
+    Nobody,
 }
 
 #[async_trait]
 pub trait Agent: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// Answers, streaming into `sink` on the way; stops soon after `cancel`.
+    /// The model behind it, where that is settled before it is asked.
+    fn model(&self) -> Option<String> {
+        None
+    }
+
+    /// Who writes the rows of a turn into the transcript: the words that it is asked, and its answer.
+    fn scribe(&self) -> Scribe {
+        Scribe::We
+    }
+
+    /// Answers, streaming into `sink` on the way; stops soon after `cancel`, and may be dropped at any time.
     async fn turn(
         &self,
         prompt: Prompt<'_>,
         sink: &Sink<'_>,
         cancel: &CancellationToken,
-    ) -> Result<String, AgentError>;
+    ) -> Result<Reply, AgentError>;
+
+    /// The daemon ends: whatever it has running ends too.
+    async fn close(&self) {}
 }

@@ -57,6 +57,8 @@ pub enum Verb {
     Handoffs(HandoffsArgs),
     /// List sessions and read their transcripts.
     Sessions(SessionsArgs),
+    /// Show the agents, or try one out.
+    Agents(AgentsArgs),
     /// Show the chat platforms and how they are doing.
     Platforms,
     /// Show what the daemon is doing.
@@ -78,6 +80,26 @@ pub struct ChatArgs {
     /// A title for a new session.
     #[arg(long, value_name = "TITLE", conflicts_with = "resume")]
     pub title: Option<String>,
+    /// Who is to answer in this session from now on: see `hermesctl agents`.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AgentsArgs {
+    #[command(subcommand)]
+    pub verb: Option<AgentsVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AgentsVerb {
+    /// All agents, and what those that are not ready lack (the default).
+    List,
+    /// Ask an agent one thing, and see how it answers.
+    Test {
+        /// Its name.
+        agent: String,
+    },
 }
 
 #[derive(Debug, clap::Args)]

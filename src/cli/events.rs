@@ -134,6 +134,7 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
                 error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
             )
         }
+        EventKind::TurnQuestion { session, text, .. } => format!("turn of {session} asks: {text}"),
         EventKind::SessionStarted {
             session,
             platform,

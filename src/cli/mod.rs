@@ -1,5 +1,6 @@
 //! hermesctl: arguments in, one file a verb, exit code out.
 
+mod agents;
 mod args;
 mod attach;
 mod backend;
@@ -47,6 +48,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         Verb::Handoff(wish) => handoff::run(&backend, &config, &out, wish).await,
         Verb::Handoffs(wish) => handoffs::run(&backend, &config, &out, wish).await,
         Verb::Sessions(wish) => sessions::run(&backend, &config, &out, wish).await,
+        Verb::Agents(wish) => agents::run(&backend, &out, wish).await,
         Verb::Platforms => platforms::run(&backend, &config, &out).await,
         Verb::Status => status::run(&backend, &config, &out).await,
         Verb::Events(wish) => events::run(&backend, &out, wish).await,

@@ -21,9 +21,11 @@ use secrecy::SecretString;
 pub use layers::{Origin, Resolved};
 pub use value::Value;
 
+use crate::agent::openai::OpenAiConfig;
 use crate::hooks::{HOOKS, HooksConfig};
 use crate::platform::Home;
 use crate::session::KeyRules;
+use crate::turn::Clocks;
 
 /// The platforms that hermesd knows by name, in the order they are listed to people.
 pub const PLATFORMS: [&str; 7] = [
@@ -85,9 +87,16 @@ pub struct ControlConfig {
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     pub default: String,
-    pub timeout: Duration,
+    pub clocks: Clocks,
     /// Between two words of the embedded agent.
     pub echo_pace: Option<Duration>,
+    pub openai: Option<OpenAiConfig>,
+    /// The program that answers, split into words.
+    pub command: Option<Vec<String>>,
+    /// The agents of platforms that have one of their own.
+    pub by_platform: BTreeMap<String, String>,
+    /// Names of environment variables that hold tokens.
+    pub withheld: Vec<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -192,8 +201,27 @@ fn build(
         },
         agent: AgentConfig {
             default: get.text("agent.default").unwrap_or_default(),
-            timeout: get.duration("agent.timeout"),
+            clocks: Clocks {
+                whole: get.duration("agent.timeout"),
+                first: get.duration_or_off("agent.first_token_timeout"),
+                silence: get.duration_or_off("agent.silence_timeout"),
+                question: get.duration("agent.question_timeout"),
+            },
             echo_pace: get.duration_or_off("agent.echo_pace"),
+            openai: openai(&get),
+            command: words(&get, "agents.command.command")?,
+            by_platform: PLATFORMS
+                .iter()
+                .filter_map(|name| {
+                    let agent = get.text(&format!("platforms.{name}.agent"))?;
+                    Some(((*name).to_owned(), agent))
+                })
+                .collect(),
+            withheld: settings::SETTINGS
+                .iter()
+                .filter(|setting| setting.secret)
+                .flat_map(|setting| std::iter::once(setting.own_env()).chain(setting.env.clone()))
+                .collect(),
         },
         keys: KeyRules {
             group_per_user: get.flag("sessions.group_per_user"),
@@ -220,6 +248,29 @@ fn build(
     };
     check_socket_length(&config.control.socket)?;
     Ok(config)
+}
+
+/// An endpoint is one that is named, with a model to ask for.
+fn openai(get: &Getter) -> Option<OpenAiConfig> {
+    Some(OpenAiConfig {
+        base_url: get.text("agents.openai.base_url")?,
+        api_key: get.text("agents.openai.api_key").map(SecretString::from),
+        model: get.text("agents.openai.model")?,
+        context: get.integer("agents.openai.context"),
+    })
+}
+
+/// A program and its arguments, quoted as a shell would have it.
+fn words(get: &Getter, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
+    let Some(text) = get.text(key) else {
+        return Ok(None);
+    };
+    match shlex::split(&text).filter(|words| !words.is_empty()) {
+        Some(words) => Ok(Some(words)),
+        None => Err(ConfigError::Invalid(vec![format!(
+            "{key}: a quote is not closed in {text:?}"
+        )])),
+    }
 }
 
 fn platform(name: &str, get: &Getter) -> PlatformConfig {

@@ -37,11 +37,16 @@ pub fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|s| s.key == key)
 }
 
-/// The known key that is spelled most like this one.
+/// The known key or section that is spelled most like this one.
 pub fn nearest(key: &str) -> Option<&'static str> {
+    let sections = SETTINGS
+        .iter()
+        .filter_map(|s| Some(s.key.rsplit_once('.')?.0));
     SETTINGS
         .iter()
-        .map(|s| (strsim::damerau_levenshtein(key, &s.key), s.key.as_str()))
+        .map(|s| s.key.as_str())
+        .chain(sections)
+        .map(|known| (strsim::damerau_levenshtein(key, known), known))
         .min()
         .filter(|(distance, known)| *distance <= known.len().max(key.len()) / 2)
         .map(|(_, known)| known)
@@ -142,9 +147,9 @@ fn all() -> Vec<Setting> {
 
     add(
         "agent.default",
-        Kind::Choice(&["echo"]),
-        Some("echo"),
-        "The agent that answers.",
+        Kind::Choice(&["auto", "hermes", "openai", "acp", "command", "echo"]),
+        Some("auto"),
+        "The agent that answers. auto takes hermes where a Hermes is installed, else openai where an endpoint is known, else echo.",
     );
     add(
         "agent.timeout",
@@ -153,10 +158,62 @@ fn all() -> Vec<Setting> {
         "The longest that one turn of an agent may take.",
     );
     add(
+        "agent.first_token_timeout",
+        time_or_off(SECOND),
+        Some("2m"),
+        "How long an agent may take to its first sign of life; 0 leaves it to agent.timeout.",
+    );
+    add(
+        "agent.silence_timeout",
+        time_or_off(SECOND),
+        Some("5m"),
+        "How long an agent may be silent in the middle of an answer; 0 leaves it to agent.timeout.",
+    );
+    add(
+        "agent.question_timeout",
+        time(SECOND),
+        Some("5m"),
+        "How long a person may take to answer an agent's question; after that the answer is no.",
+    );
+    add(
         "agent.echo_pace",
         time_or_off(Duration::from_millis(1)),
         Some("0"),
         "How long the embedded echo agent pauses between two words, to try out what streams; 0 answers at once.",
+    );
+
+    add(
+        "agents.openai.base_url",
+        Kind::Text,
+        None,
+        "The OpenAI-compatible endpoint, up to and with its version: https://host/v1.",
+    );
+    add(
+        "agents.openai.api_key",
+        Kind::Text,
+        None,
+        "The key for that endpoint, if it wants one.",
+    );
+    add(
+        "agents.openai.model",
+        Kind::Text,
+        None,
+        "The model to ask for.",
+    );
+    add(
+        "agents.openai.context",
+        Kind::Integer {
+            min: 1000,
+            max: 100_000_000,
+        },
+        Some("128000"),
+        "Tokens that the model takes; of a longer history the beginning is left out.",
+    );
+    add(
+        "agents.command.command",
+        Kind::Text,
+        None,
+        "The program that answers, with its arguments; no shell reads it.",
     );
 
     add(
@@ -218,6 +275,16 @@ fn all() -> Vec<Setting> {
 
     for platform in PLATFORMS {
         add_platform(&mut list, platform);
+    }
+    for (key, paths) in [
+        ("agents.openai.base_url", &["model.base_url"][..]),
+        ("agents.openai.api_key", &["model.api_key"]),
+        ("agents.openai.model", &["model.default", "model"]),
+    ] {
+        if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
+            setting.hermes = paths.iter().map(|path| (*path).to_owned()).collect();
+            setting.secret = key.ends_with("api_key");
+        }
     }
     for (key, name) in [
         ("sessions.group_per_user", "group_sessions_per_user"),
@@ -304,6 +371,14 @@ fn add_platform(list: &mut Vec<Setting>, platform: &str) {
         vec![format!("{upper}_{home}_THREAD_ID")],
         &["home_channel.thread_id"],
         "A thread of that chat to use when no fresh one can be opened.".into(),
+    );
+    add(
+        "agent",
+        Kind::Choice(&["hermes", "openai", "acp", "command", "echo"]),
+        None,
+        Vec::new(),
+        &[],
+        format!("The agent that answers on {platform}; unset, agent.default does."),
     );
     let token_env = match platform {
         "telegram" | "discord" | "slack" => Some(format!("{upper}_BOT_TOKEN")),

@@ -286,6 +286,19 @@ pub fn event(told: &Told) -> EventView {
             turn,
             error,
         },
+        Event::TurnQuestion {
+            session_id,
+            turn,
+            text,
+            choices,
+            open,
+        } => EventKind::TurnQuestion {
+            session: session_id,
+            turn,
+            text: shortened(&text),
+            choices,
+            open,
+        },
         Event::SessionStarted {
             session_id,
             platform,

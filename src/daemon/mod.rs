@@ -15,8 +15,7 @@ use tokio_util::task::TaskTracker;
 pub use home_lock::{HomeLock, recorded_socket};
 pub use log::start as start_log;
 
-use crate::agent::Agent;
-use crate::agent::echo::Echo;
+use crate::agent::Agents;
 use crate::clock;
 use crate::config::Config;
 use crate::control::{self, Desk, Doorman, Limits, listener};
@@ -84,10 +83,8 @@ impl Daemon {
         let bus = Bus::default();
         let adapters: Vec<Arc<dyn Platform>> =
             vec![Arc::new(Local::new(store.clone(), bus.clone()))];
-        let agent: Arc<dyn Agent> = Arc::new(Echo {
-            pace: config.agent.echo_pace,
-        });
-        Ok(Self::with(config, store, bus, adapters, agent))
+        let agents = Agents::configured(&config);
+        Ok(Self::with(config, store, bus, adapters, agents))
     }
 
     pub fn with(
@@ -95,10 +92,15 @@ impl Daemon {
         store: Store,
         bus: Bus,
         adapters: Vec<Arc<dyn Platform>>,
-        agent: Arc<dyn Agent>,
+        agents: Agents,
     ) -> Daemon {
         let platforms = Platforms::new(&config, adapters, bus.clone());
-        let turns = Arc::new(Turns::new(agent, config.agent.timeout, bus.clone()));
+        let turns = Arc::new(Turns::new(
+            store.clone(),
+            agents,
+            config.agent.clocks,
+            bus.clone(),
+        ));
         let work_stop = CancellationToken::new();
         let router = Router::new(
             store.clone(),
@@ -233,6 +235,7 @@ impl Daemon {
             };
             terminals.drain().await;
             router.drain().await;
+            desk.turns.agents.close().await;
             control_stop.cancel();
             tasks.wait().await;
             ended.unwrap_or(Err(StoreError::Closed))

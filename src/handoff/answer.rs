@@ -4,8 +4,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Stage;
 use super::pipeline::{Context, StageError};
-use crate::agent::Prompt;
-use crate::store::{Answer, Claim, NewDelivery};
+use crate::agent::{Prompt, Reply};
+use crate::store::{Answer, Begun, Claim, NewDelivery, Scribe};
+use crate::turn::deliver::InChat;
 use crate::turn::{Streamed, TurnError};
 
 pub(super) async fn run(
@@ -28,26 +29,53 @@ pub(super) async fn run(
         &claim.handoff.platform,
         claim.handoff.note.as_deref(),
     );
+    let agent = context
+        .turns
+        .agent_of(&session.id, &claim.handoff.platform)?
+        .map_err(failed)?;
+    let scribe = agent.scribe();
+    let destination = context.destination(&claim.handoff)?;
     let prompt = Prompt {
         session: &session,
         transcript: &transcript,
         message: &notice,
         handoff: true,
     };
-    let reply = context
-        .turns
-        .run(&lease, prompt, &Streamed::default(), cancel)
-        .await
-        .map_err(|e| match e {
-            TurnError::Cancelled => StageError::Cancelled,
-            other => StageError::Failed(other.to_string()),
-        })?;
+    let shows = InChat {
+        platform: context.adapter(&claim.handoff)?,
+        to: destination.clone(),
+    };
+    let reply = match before(context, &session.id, &notice, scribe).await? {
+        Some(reply) => reply,
+        None => context
+            .turns
+            .run(
+                &lease,
+                agent.as_ref(),
+                prompt,
+                &Streamed::default(),
+                Some(&shows),
+                cancel,
+            )
+            .await
+            .map_err(failed),
+    };
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => {
+            // What the agent wrote of it itself is no part of a conversation that has not moved.
+            if scribe == Scribe::TheAgent {
+                context.store.retract_turn(&session.id).await?;
+            }
+            return Err(error);
+        }
+    };
     let delivery = NewDelivery {
         send_key: format!("handoff:{}:0", claim.handoff.id),
-        source: context.destination(&claim.handoff)?,
+        source: destination,
         session_id: session.id,
         handoff_id: Some(claim.handoff.id),
-        text: reply.clone(),
+        text: reply.text.clone(),
     };
     tokio::select! {
         () = context.before(Stage::Answered) => {}
@@ -57,11 +85,41 @@ pub(super) async fn run(
         notice,
         reply: reply.clone(),
         deliveries: vec![delivery],
+        scribe,
     };
     claim.deliveries = context.store.record_answer(claim, answer).await?;
-    claim.handoff.reply = Some(reply);
+    claim.handoff.reply = Some(reply.text);
     claim.handoff.stage = Some(Stage::Answered);
     Ok(())
+}
+
+fn failed(error: TurnError) -> StageError {
+    match error {
+        TurnError::Cancelled => StageError::Cancelled,
+        other => StageError::Failed(other.to_string()),
+    }
+}
+
+/// For an agent that writes the rows itself: the answer that it gave to a daemon which did not live to see it. What it only
+/// began is taken back, and it is asked again.
+async fn before(
+    context: &Context,
+    session_id: &str,
+    notice: &str,
+    scribe: Scribe,
+) -> Result<Option<Result<Reply, StageError>>, StageError> {
+    if scribe == Scribe::We {
+        return Ok(None);
+    }
+    match context.store.begin_turn(session_id, notice, scribe).await? {
+        Begun::Ask(_) => Ok(None),
+        Begun::Asked(Some(reply)) => Ok(Some(Ok(Reply::from(reply)))),
+        Begun::Asked(None) => {
+            context.store.retract_turn(session_id).await?;
+            context.store.begin_turn(session_id, notice, scribe).await?;
+            Ok(None)
+        }
+    }
 }
 
 fn notice(session: &str, platform: &str, note: Option<&str>) -> String {

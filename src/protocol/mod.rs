@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use views::{
-    ChatTurnView, ChatView, EventKind, EventView, HandoffView, HitView, LocalMessageView,
-    LocalThreadView, MessageView, PlatformView, ResumedView, SessionView, StageView, StatusView,
-    TranscriptView,
+    AgentTestView, AgentView, ChatTurnView, ChatView, EventKind, EventView, HandoffView, HitView,
+    LocalMessageView, LocalThreadView, MessageView, PlatformView, ResumedView, SessionView,
+    StageView, StatusView, TranscriptView,
 };
 
 /// Raised when a change breaks existing clients.
@@ -44,6 +44,11 @@ pub enum Call {
     Status(Nothing),
     #[serde(rename = "platform.list")]
     PlatformList(Nothing),
+    #[serde(rename = "agent.list")]
+    AgentList(Nothing),
+    /// Asks an agent one thing, outside of any session.
+    #[serde(rename = "agent.test")]
+    AgentTest(AgentName),
     #[serde(rename = "session.list")]
     SessionList(SessionList),
     #[serde(rename = "session.show")]
@@ -63,6 +68,9 @@ pub enum Call {
     /// Answered when the agent has answered; pieces come as `turn.delta` events before.
     #[serde(rename = "chat.say")]
     ChatSay(ChatSay),
+    /// The answer to a question that the agent has for the person.
+    #[serde(rename = "chat.answer")]
+    ChatAnswer(ChatSay),
     /// Interrupts the answer that is coming.
     #[serde(rename = "chat.stop")]
     ChatStop(Nothing),
@@ -94,10 +102,12 @@ pub enum Call {
 }
 
 /// The methods, for telling an unknown one from wrong parameters and for the manual.
-pub const METHODS: [&str; 23] = [
+pub const METHODS: [&str; 26] = [
     "hello",
     "status",
     "platform.list",
+    "agent.list",
+    "agent.test",
     "session.list",
     "session.show",
     "session.transcript",
@@ -106,6 +116,7 @@ pub const METHODS: [&str; 23] = [
     "session.resume",
     "chat.open",
     "chat.say",
+    "chat.answer",
     "chat.stop",
     "chat.leave",
     "handoff.request",
@@ -151,6 +162,12 @@ pub struct SessionList {
     pub live: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentName {
+    pub agent: String,
 }
 
 /// An id, a title, or the beginning of an id.
@@ -225,6 +242,9 @@ pub struct ChatOpen {
     /// For a new session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// Who is to answer in it from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<String>,
 }

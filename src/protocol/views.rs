@@ -28,6 +28,31 @@ pub struct PlatformView {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentView {
+    pub name: String,
+    pub ready: bool,
+    /// What to do about it when it is not ready.
+    pub detail: Option<String>,
+    pub model: Option<String>,
+    pub default: bool,
+    /// It writes the transcript itself.
+    pub keeps_transcript: bool,
+}
+
+/// How one question to an agent went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AgentTestView {
+    pub agent: String,
+    pub model: Option<String>,
+    /// Seconds until the first sign of an answer, and until all of it.
+    pub first: Option<f64>,
+    pub whole: f64,
+    /// The first words.
+    pub reply: Option<String>,
+    pub error: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SessionView {
     pub id: String,
     pub title: Option<String>,
@@ -213,6 +238,16 @@ pub enum EventKind {
         turn: u64,
         error: Option<String>,
     },
+    /// The agent wants to know something; `chat.answer` tells it.
+    #[serde(rename = "turn.question")]
+    TurnQuestion {
+        session: String,
+        turn: u64,
+        text: String,
+        choices: Vec<String>,
+        /// Other words than the choices are an answer too.
+        open: bool,
+    },
     #[serde(rename = "session.started")]
     SessionStarted {
         session: String,
@@ -262,6 +297,7 @@ impl EventKind {
             | EventKind::TurnStarted { session, .. }
             | EventKind::TurnDelta { session, .. }
             | EventKind::TurnEnded { session, .. }
+            | EventKind::TurnQuestion { session, .. }
             | EventKind::SessionStarted { session, .. }
             | EventKind::SessionMoved { session, .. }
             | EventKind::SessionEnded { session, .. } => Some(session),
@@ -277,6 +313,7 @@ impl EventKind {
             EventKind::TurnStarted { .. } => "turn.started",
             EventKind::TurnDelta { .. } => "turn.delta",
             EventKind::TurnEnded { .. } => "turn.ended",
+            EventKind::TurnQuestion { .. } => "turn.question",
             EventKind::SessionStarted { .. } => "session.started",
             EventKind::SessionMoved { .. } => "session.moved",
             EventKind::SessionEnded { .. } => "session.ended",

@@ -27,7 +27,7 @@ impl Inner {
             Command::Sessions => self.list().await,
             Command::Title => self.title(inbound, rest).await,
             Command::New => self.new_session(inbound).await,
-            Command::Stop => self.stop_answer(inbound).await,
+            Command::Stop => Ok(self.stop_answer(inbound)),
             Command::Help | Command::Handoff | Command::Quit => Ok(command::help(Place::Chat)),
         }
     }
@@ -149,16 +149,15 @@ impl Inner {
     }
 
     /// What was said of the answer so far is delivered by whoever was at it.
-    async fn stop_answer(&self, inbound: &Inbound) -> Result<String, StoreError> {
-        let here = self.here(inbound).await?;
-        let answer = here.and_then(|session| self.answering().get(&session.id).cloned());
-        Ok(match answer {
+    fn stop_answer(&self, inbound: &Inbound) -> String {
+        let answer = self.answering().get(&inbound.session_key).cloned();
+        match answer {
             Some(answer) => {
                 answer.cancel();
                 "Stopping.".to_owned()
             }
             None => "There is nothing to stop.".to_owned(),
-        })
+        }
     }
 }
 

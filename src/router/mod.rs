@@ -2,6 +2,7 @@
 //!
 //! A message is kept in the store before anything else happens to it, so a restart takes up what was not answered.
 
+mod answer;
 mod commands;
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
@@ -10,14 +11,13 @@ use std::sync::{Arc, Mutex};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::agent::Prompt;
 use crate::command::{self, Command, Place, Typed};
 use crate::events::{Bus, Event};
 use crate::platform::{Platforms, local};
 use crate::session::{KeyRules, no_longer_here, session_key};
-use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError, TurnEnd};
+use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
 use crate::turn::deliver::{DeliverError, deliver};
-use crate::turn::{Lease, Streamed, TurnError, Turns, patiently};
+use crate::turn::{Heard, Lease, Turns, patiently};
 
 /// The longest message that a person may send.
 pub const LONGEST_MESSAGE: usize = 100_000;
@@ -37,7 +37,7 @@ struct Inner {
     stop: CancellationToken,
     /// What waits, by chat; a chat that is here has a worker.
     chats: Mutex<HashMap<String, Chat>>,
-    /// The answers that are coming, by session, for whoever wants to stop one.
+    /// The answers that are coming, by chat, for whoever wants to stop one.
     answering: Mutex<HashMap<String, CancellationToken>>,
     /// Given when what the last run left is in `chats`. Nothing is answered before: it would overtake that.
     recovered: CancellationToken,
@@ -190,9 +190,47 @@ impl Inner {
             });
             return;
         }
+        if self.turns.questions.is_empty() {
+            return self.line_up(&inbound);
+        }
+        let inner = self.clone();
+        self.tracker.spawn(async move {
+            match inner.hear_answer(&inbound).await {
+                Ok(true) => {}
+                Ok(false) | Err(StoreError::Cancelled) => inner.line_up(&inbound),
+                Err(error) => {
+                    tracing::error!(%error, message = inbound.id, "it waits for the next start");
+                }
+            }
+        });
+    }
+
+    fn line_up(self: &Arc<Self>, inbound: &Inbound) {
         self.hand_over(&inbound.session_key, |chat| {
             chat.unanswered.insert(inbound.id);
         });
+    }
+
+    /// An agent may have asked something in this chat: its answer does not wait in line behind the turn that asked.
+    async fn hear_answer(&self, inbound: &Inbound) -> Result<bool, StoreError> {
+        let live = || self.store.live_session(&inbound.session_key);
+        let Some(session) = patiently(&self.stop, live).await? else {
+            return Ok(false);
+        };
+        let again = match self.turns.questions.hear(&session, &inbound.text) {
+            Heard::NoQuestion => return Ok(false),
+            Heard::Answered => None,
+            Heard::NotAnAnswer(question) => Some(question),
+        };
+        let sends: Vec<NewDelivery> = again
+            .into_iter()
+            .map(|question| reply_to(inbound, &session, question))
+            .collect();
+        let keep = || self.store.dismiss_inbound(inbound.id, sends.clone());
+        for delivery in &patiently(&self.stop, keep).await? {
+            self.send(delivery).await;
+        }
+        Ok(true)
     }
 
     /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order.
@@ -373,63 +411,6 @@ impl Inner {
         self.answering
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Runs the turn and returns what is to be sent. `None`: it is answered already, or the daemon stops and it will be
-    /// answered after the next start.
-    async fn answer(
-        &self,
-        inbound: &Inbound,
-        session_id: &str,
-        lease: Lease,
-    ) -> Result<Option<Vec<Delivery>>, StoreError> {
-        let (store, stop) = (&self.store, &self.stop);
-        let begin = || store.begin_inbound(inbound.id, session_id);
-        // What a recovery and its own dispatch both found is answered once.
-        let Some(row) = patiently(stop, begin).await? else {
-            return Ok(None);
-        };
-        let briefing = || store.briefing(session_id, Some(row));
-        let Some((session, transcript)) = patiently(stop, briefing).await? else {
-            return Err(StoreError::Conflict(format!(
-                "session {session_id} is gone"
-            )));
-        };
-        let prompt = Prompt {
-            session: &session,
-            transcript: &transcript,
-            message: &inbound.text,
-            handoff: false,
-        };
-        let (streamed, cancel) = (Streamed::default(), stop.child_token());
-        self.answering()
-            .insert(session_id.to_owned(), cancel.clone());
-        let reply = self.turns.run(&lease, prompt, &streamed, &cancel).await;
-        self.answering().remove(session_id);
-        drop(transcript);
-        let send = |text: String| reply_to(inbound, session_id, text);
-        let answered = |end: TurnEnd, text: String| async move {
-            let sends = vec![send(text)];
-            let keep = || store.answer_inbound(inbound.id, session_id, &end, sends.clone());
-            patiently(stop, keep).await
-        };
-        let sends = match reply {
-            Ok(reply) => answered(TurnEnd::Answered(reply.clone()), reply).await?,
-            Err(TurnError::Cancelled) if stop.is_cancelled() => return Ok(None),
-            Err(TurnError::Cancelled) if cancel.is_cancelled() => {
-                let partial = streamed.text();
-                let said = format!("{}\n(stopped)", partial.trim_end());
-                answered(TurnEnd::CutOff(partial), said.trim_start().to_owned()).await?
-            }
-            Err(error) => {
-                tracing::warn!(%error, session = session_id, "a turn failed");
-                let text = format!("I could not answer: {error}. Say it again to try once more.");
-                let (reason, sends) = (error.to_string(), vec![send(text)]);
-                let keep = || store.fail_inbound(inbound.id, &reason, sends.clone());
-                patiently(stop, keep).await?
-            }
-        };
-        Ok(Some(sends))
     }
 
     /// Sends a reply once its platform is up. Whatever cannot be sent now stays in the ledger for the next start.

@@ -7,9 +7,10 @@ use rusqlite::{OptionalExtension, ToSql, params};
 
 use super::journal::{self, Changed, Evidence};
 use super::{
-    Delivery, Departure, NewDelivery, Store, StoreError, deliveries, lenient, messages, moves,
-    routing, sessions,
+    Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, lenient,
+    messages, moves, routing, sessions, turns,
 };
+use crate::agent::Reply;
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 use crate::platform::{Home, Opened};
@@ -35,8 +36,10 @@ pub struct Claim {
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub notice: String,
-    pub reply: String,
+    pub reply: Reply,
     pub deliveries: Vec<NewDelivery>,
+    /// Who wrote both into the transcript, or is to.
+    pub scribe: Scribe,
 }
 
 /// A row that asks for a handoff.
@@ -288,9 +291,25 @@ impl Store {
             claim.handoff.session_id.clone(),
         );
         self.write(move |c| {
-            let said = messages::say(c, &session_id, &answer.notice, &answer.reply)?;
+            let said = match answer.scribe {
+                Scribe::We => {
+                    if let Some(usage) = answer.reply.usage {
+                        turns::count(c, &session_id, usage)?;
+                    }
+                    messages::say(c, &session_id, &answer.notice, &answer.reply)?
+                }
+                Scribe::TheAgent => {
+                    let rows = turns::rows_of_agent(c, &session_id)?;
+                    turns::end(
+                        c,
+                        &session_id,
+                        Some(&TurnEnd::Answered(answer.reply.clone())),
+                    )?;
+                    messages::Said::of(rows)
+                }
+            };
             let said = serde_json::to_string(&said).unwrap_or_default();
-            let evidence: Evidence<'_> = &[("reply", &answer.reply), ("message_rows", &said)];
+            let evidence: Evidence<'_> = &[("reply", &answer.reply.text), ("message_rows", &said)];
             journal::advance(c, id, fence, &[Stage::Answered], clock::now(), evidence)?;
             answer
                 .deliveries

@@ -7,8 +7,10 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
-use super::messages::{self, NewMessage};
-use super::{Delivery, NewDelivery, Store, StoreError, TurnEnd, deliveries, sessions, turns};
+use super::messages::NewMessage;
+use super::{
+    Begun, Delivery, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, sessions, turns,
+};
 use crate::clock;
 use crate::session::transcript::Role;
 use crate::session::{ChatType, Source};
@@ -70,13 +72,14 @@ impl Store {
             .await
     }
 
-    /// Its turn begins: the words go into the transcript. Done once; a second call returns the same row. `None`: it has
-    /// been answered, so there is nothing to begin.
+    /// Its turn begins: the words go into the transcript. Done once; a second call returns the same row, if we write it.
+    /// `None`: it has been answered, so there is nothing to begin.
     pub async fn begin_inbound(
         &self,
         id: i64,
         session_id: &str,
-    ) -> Result<Option<i64>, StoreError> {
+        scribe: Scribe,
+    ) -> Result<Option<Begun>, StoreError> {
         let session_id = session_id.to_owned();
         self.write(move |c| {
             let open: Option<(String, String)> = c
@@ -89,21 +92,20 @@ impl Store {
                 return Ok(None);
             };
             if let Some((row, _)) = begun(c, id)? {
-                return Ok(Some(row));
+                return Ok(Some(Begun::Ask(Some(row))));
             }
             let message = NewMessage {
                 platform_message_id: Some(platform_id),
                 ..NewMessage::text(Role::User, &text)
             };
-            let row = messages::append_one(c, &session_id, message)?;
             // The chat owns this session now, whatever ended it before.
             sessions::reopen(c, &session_id)?;
-            turns::begin(c, &session_id, row)?;
+            let begun = turns::begin(c, &session_id, &message, scribe)?;
             c.prepare_cached(
                 "UPDATE hermesd_inbound SET state = 'running', message_row = ?2 WHERE id = ?1",
             )?
-            .execute(params![id, row])?;
-            Ok(Some(row))
+            .execute(params![id, begun.row()])?;
+            Ok(Some(begun))
         })
         .await
     }
@@ -124,8 +126,7 @@ impl Store {
             if changed == 0 {
                 return Err(StoreError::Conflict(format!("message {id} is answered already")));
             }
-            turns::end(c, &session_id)?;
-            turns::conclude(c, &session_id, &end)?;
+            turns::end(c, &session_id, Some(&end))?;
             sends.iter().map(|send| deliveries::insert(c, send)).collect()
         })
         .await
@@ -135,18 +136,17 @@ impl Store {
     pub async fn fail_inbound(
         &self,
         id: i64,
+        session_id: &str,
         reason: &str,
         sends: Vec<NewDelivery>,
     ) -> Result<Vec<Delivery>, StoreError> {
-        let reason = reason.to_owned();
+        let (session_id, reason) = (session_id.to_owned(), reason.to_owned());
         self.write(move |c| {
             c.execute(
                 "UPDATE hermesd_inbound SET state = 'failed', error = ?2 WHERE id = ?1",
                 params![id, reason],
             )?;
-            if let Some((_, session_id)) = begun(c, id)? {
-                turns::end(c, &session_id)?;
-            }
+            turns::end(c, &session_id, None)?;
             sends
                 .iter()
                 .map(|send| deliveries::insert(c, send))

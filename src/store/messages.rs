@@ -4,6 +4,7 @@ use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
 use super::{Store, StoreError, lenient, sessions};
+use crate::agent::Reply;
 use crate::clock;
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Role, Transcript};
@@ -20,6 +21,7 @@ pub struct NewMessage {
     pub tool_call_id: Option<String>,
     pub tool_name: Option<String>,
     pub finish_reason: Option<String>,
+    pub reasoning: Option<String>,
     pub platform_message_id: Option<String>,
 }
 
@@ -32,6 +34,7 @@ impl NewMessage {
             tool_call_id: None,
             tool_name: None,
             finish_reason: None,
+            reasoning: None,
             platform_message_id: None,
         }
     }
@@ -41,6 +44,14 @@ impl NewMessage {
         NewMessage {
             finish_reason: Some("stop".into()),
             ..NewMessage::text(Role::Assistant, text)
+        }
+    }
+
+    /// The same with what the model thought before.
+    pub fn answer(reply: &Reply) -> NewMessage {
+        NewMessage {
+            reasoning: reply.reasoning.clone(),
+            ..NewMessage::reply(&reply.text)
         }
     }
 }
@@ -85,7 +96,7 @@ impl Store {
 /// that inserts there makes both full-text indexes write themselves out, which costs more than all the rest.
 pub(super) const STAGE: &str = "PRAGMA temp_store = MEMORY;
 CREATE TEMP TABLE said (id INTEGER PRIMARY KEY, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
-                        platform_message_id, timestamp);";
+                        reasoning, platform_message_id, timestamp);";
 
 /// Appends the rows and bumps the session's counters, as Hermes' own append does. Returns the rows' ids.
 pub(super) fn append(
@@ -122,11 +133,11 @@ fn stage(c: &Connection, session_id: &str, message: &NewMessage) -> Result<i64, 
         .then(|| Value::from(message.tool_calls.clone()).to_string());
     let mut insert = c.prepare_cached(
         "INSERT INTO said (id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
-                           platform_message_id, timestamp)
+                           reasoning, platform_message_id, timestamp)
          VALUES (1 + COALESCE((SELECT MAX(id) FROM said),
                               MAX(COALESCE((SELECT MAX(id) FROM messages), 0),
                                   COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0))),
-                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
     )?;
     Ok(insert.insert(params![
         session_id,
@@ -136,6 +147,7 @@ fn stage(c: &Connection, session_id: &str, message: &NewMessage) -> Result<i64, 
         message.tool_call_id,
         message.tool_name,
         message.finish_reason,
+        message.reasoning,
         message.platform_message_id,
         clock::now(),
     ])?)
@@ -149,13 +161,20 @@ pub(super) fn put_in_place(c: &Connection) -> Result<(), StoreError> {
     }
     c.prepare_cached(
         "INSERT INTO messages (id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
-                               platform_message_id, timestamp, active)
-         SELECT id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason, platform_message_id,
-                timestamp, 1 FROM said ORDER BY id",
+                               reasoning, platform_message_id, timestamp, active)
+         SELECT id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason, reasoning,
+                platform_message_id, timestamp, 1 FROM said ORDER BY id",
     )?
     .execute([])?;
     c.prepare_cached("DELETE FROM said")?.execute([])?;
     Ok(())
+}
+
+/// The newest row of a session that is in place; zero when it has none.
+pub(super) fn last_row(c: &Connection, session_id: &str) -> Result<i64, StoreError> {
+    let mut statement =
+        c.prepare_cached("SELECT COALESCE(MAX(id), 0) FROM messages WHERE session_id = ?1")?;
+    Ok(statement.query_row([session_id], |row| row.get(0))?)
 }
 
 /// Hermes takes a session that never called a model for an abandoned one.
@@ -179,6 +198,13 @@ pub(super) struct Said {
 }
 
 impl Said {
+    pub(super) fn of(rows: Vec<i64>) -> Said {
+        Said {
+            rows,
+            ..Said::default()
+        }
+    }
+
     /// From the journal, whose older rows hold the row ids alone.
     pub(super) fn parse(text: &str) -> Option<Said> {
         let rows = |text| {
@@ -196,7 +222,7 @@ pub(super) fn say(
     c: &Connection,
     session_id: &str,
     notice: &str,
-    reply: &str,
+    reply: &Reply,
 ) -> Result<Said, StoreError> {
     let mut said = c
         .prepare_cached(
@@ -214,7 +240,7 @@ pub(super) fn say(
         session_id,
         &[
             NewMessage::text(Role::User, notice),
-            NewMessage::reply(reply),
+            NewMessage::answer(reply),
         ],
     )?;
     count_model_call(c, session_id)?;

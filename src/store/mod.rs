@@ -3,6 +3,7 @@
 //! One thread writes and groups commits; readers stand beside it. Hermes' own tables are shared with other programs,
 //! so every change of a handoff is a compare-and-set, and tables of ours are called `hermesd_*`.
 
+mod agents;
 mod busy;
 mod checkpoint;
 mod deliveries;
@@ -44,7 +45,7 @@ pub use schema::HERMES_SCHEMA_VERSION;
 pub use search::Hit;
 pub use sessions::{SessionFilter, SessionMatch};
 pub use terminals::Candidate;
-pub use turns::{INTERRUPTED, TurnEnd};
+pub use turns::{Begun, INTERRUPTED, Scribe, TurnEnd};
 
 /// A handle that any task may clone and use. The last one dropped closes the database.
 #[derive(Clone)]

@@ -218,7 +218,12 @@ CREATE TABLE IF NOT EXISTS hermesd_turns (
     session_id TEXT PRIMARY KEY,
     message_row INTEGER NOT NULL,
     running INTEGER NOT NULL,
+    words TEXT,
     partial TEXT
+);
+CREATE TABLE IF NOT EXISTS hermesd_agents (
+    session_id TEXT PRIMARY KEY,
+    agent TEXT NOT NULL
 );
 CREATE TABLE IF NOT EXISTS hermesd_terminals (
     session_id TEXT PRIMARY KEY,

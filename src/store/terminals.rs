@@ -41,10 +41,10 @@ impl Store {
         &self,
         id: &str,
         title: Option<&str>,
-        model: &str,
+        model: Option<&str>,
         tty: Option<&str>,
     ) -> Result<(), StoreError> {
-        let (id, model) = (id.to_owned(), model.to_owned());
+        let (id, model) = (id.to_owned(), model.map(str::to_owned));
         let (title, tty) = (title.map(str::to_owned), tty.map(str::to_owned));
         self.write(move |c| {
             if let Some(title) = &title {

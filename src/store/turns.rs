@@ -1,35 +1,69 @@
 //! The turn that a session is in. The person's words stand in the transcript when it begins; what the agent has streamed
 //! since stands here, so that whatever ends the daemon costs no more than the last moment of it.
 //!
+//! Some agents write the rows of a turn themselves. Then the words stand here, with the last row before them, and at the end
+//! only what is missing is written: nothing is lost, and nothing stands twice.
+//!
 //! A row stays behind when its turn has ended: it tells our own unanswered words from those that another program is
 //! about to answer.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::messages::{self, NewMessage};
-use super::{Store, StoreError, sessions};
+use super::{Store, StoreError, lenient, sessions};
+use crate::agent::{Reply, Usage};
 use crate::session::transcript::Role;
 
 /// How a reply that was cut off is marked in the transcript.
 pub const INTERRUPTED: &str = "interrupted";
 
+/// Who writes the rows of a turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scribe {
+    We,
+    TheAgent,
+}
+
+/// How a turn begins.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Begun {
+    /// The agent is to be asked; the row of the words, if we wrote it.
+    Ask(Option<i64>),
+    /// A daemon that is no more has asked already, and the agent has written this much of its answer.
+    Asked(Option<String>),
+}
+
+impl Begun {
+    /// Where the transcript ends that the agent is given.
+    pub fn row(&self) -> Option<i64> {
+        match self {
+            Begun::Ask(row) => *row,
+            Begun::Asked(_) => None,
+        }
+    }
+}
+
 /// How a turn ended.
 #[derive(Debug, Clone)]
 pub enum TurnEnd {
-    Answered(String),
+    Answered(Reply),
     /// With what had been streamed by then.
     CutOff(String),
 }
 
 impl Store {
-    /// The person's words go into the transcript, and the session is open again, whatever ended it before.
-    pub async fn begin_turn(&self, session_id: &str, text: &str) -> Result<i64, StoreError> {
-        let (session_id, text) = (session_id.to_owned(), text.to_owned());
+    /// The person's words are kept, and the session is open again, whatever ended it before.
+    pub async fn begin_turn(
+        &self,
+        session_id: &str,
+        text: &str,
+        scribe: Scribe,
+    ) -> Result<Begun, StoreError> {
+        let words = NewMessage::text(Role::User, text);
+        let session_id = session_id.to_owned();
         self.write(move |c| {
-            let row = messages::append_one(c, &session_id, NewMessage::text(Role::User, &text))?;
             sessions::reopen(c, &session_id)?;
-            begin(c, &session_id, row)?;
-            Ok(row)
+            begin(c, &session_id, &words, scribe)
         })
         .await
     }
@@ -51,80 +85,212 @@ impl Store {
     /// is.
     pub async fn end_turn(&self, session_id: &str, how: TurnEnd) -> Result<(), StoreError> {
         let session_id = session_id.to_owned();
-        self.write(move |c| {
-            if !end(c, &session_id)? {
-                return Ok(());
-            }
-            conclude(c, &session_id, &how)
-        })
-        .await
+        self.write(move |c| end(c, &session_id, Some(&how)).map(|_| ()))
+            .await
     }
 
     /// Ends the turn that a daemon which is no more was in, with what was kept of it. False: there was none.
     pub async fn end_left_turn(&self, session_id: &str) -> Result<bool, StoreError> {
         let session_id = session_id.to_owned();
         self.write(move |c| {
-            let partial: Option<Option<String>> = c
-                .prepare_cached(
-                    "SELECT partial FROM hermesd_turns WHERE session_id = ?1 AND running = 1",
-                )?
-                .query_row([&session_id], |row| row.get(0))
-                .optional()?;
-            let Some(partial) = partial else {
+            let Some(turn) = running(c, &session_id)? else {
                 return Ok(false);
             };
-            end(c, &session_id)?;
-            cut_off(c, &session_id, partial.as_deref().unwrap_or_default())?;
-            Ok(true)
+            let partial = TurnEnd::CutOff(turn.partial.unwrap_or_default());
+            end(c, &session_id, Some(&partial))
         })
         .await
     }
 }
 
-pub(super) fn begin(c: &Connection, session_id: &str, row: i64) -> Result<(), StoreError> {
-    c.prepare_cached(
-        "INSERT INTO hermesd_turns (session_id, message_row, running) VALUES (?1, ?2, 1)
-         ON CONFLICT (session_id) DO UPDATE SET message_row = ?2, running = 1, partial = NULL",
-    )?
-    .execute(params![session_id, row])?;
-    Ok(())
+/// A turn in progress.
+pub(super) struct Running {
+    /// The row of the words, or the last before them.
+    pub(super) row: i64,
+    /// The words, when the agent writes them.
+    pub(super) words: Option<String>,
+    partial: Option<String>,
 }
 
-/// False: it had ended before.
-pub(super) fn end(c: &Connection, session_id: &str) -> Result<bool, StoreError> {
-    let ended = c
-        .prepare_cached(
-            "UPDATE hermesd_turns SET running = 0, partial = NULL WHERE session_id = ?1 AND running = 1",
-        )?
-        .execute([session_id])?;
-    Ok(ended == 1)
+pub(super) fn running(c: &Connection, session_id: &str) -> Result<Option<Running>, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT message_row, words, partial FROM hermesd_turns WHERE session_id = ?1 AND running = 1",
+    )?;
+    let turn = statement.query_row([session_id], |row| {
+        Ok(Running {
+            row: row.get(0)?,
+            words: row.get(1)?,
+            partial: row.get(2)?,
+        })
+    });
+    Ok(turn.optional()?)
+}
+
+pub(super) fn begin(
+    c: &Connection,
+    session_id: &str,
+    words: &NewMessage,
+    scribe: Scribe,
+) -> Result<Begun, StoreError> {
+    if scribe == Scribe::TheAgent
+        && let Some(asked) = asked_before(c, session_id, &words.content.encode())?
+    {
+        return Ok(Begun::Asked(asked));
+    }
+    let (row, kept, written) = match scribe {
+        Scribe::We => {
+            let row = messages::append_one(c, session_id, words.clone())?;
+            (row, None, Some(row))
+        }
+        Scribe::TheAgent => {
+            let words = words.content.encode();
+            (messages::last_row(c, session_id)?, Some(words), None)
+        }
+    };
+    c.prepare_cached(
+        "INSERT INTO hermesd_turns (session_id, message_row, running, words) VALUES (?1, ?2, 1, ?3)
+         ON CONFLICT (session_id) DO UPDATE SET message_row = ?2, running = 1, words = ?3, partial = NULL",
+    )?
+    .execute(params![session_id, row, kept])?;
+    Ok(Begun::Ask(written))
+}
+
+/// Whether these very words were given to the agent before, and what it wrote of an answer.
+fn asked_before(
+    c: &Connection,
+    session_id: &str,
+    words: &str,
+) -> Result<Option<Option<String>>, StoreError> {
+    let Some(turn) = running(c, session_id)?.filter(|turn| turn.words.as_deref() == Some(words))
+    else {
+        return Ok(None);
+    };
+    let mut said = said_since(c, session_id, turn.row)?;
+    Ok(match said.pop() {
+        None => None,
+        Some((_, role, reply)) if role == "assistant" => Some(Some(reply)),
+        Some(_) => Some(None),
+    })
+}
+
+/// The last row before a turn that the agent keeps, for taking back what it writes.
+pub(super) fn rows_of_agent(c: &Connection, session_id: &str) -> Result<Vec<i64>, StoreError> {
+    let Some(turn) = running(c, session_id)?.filter(|turn| turn.words.is_some()) else {
+        return Ok(Vec::new());
+    };
+    let said = said_since(c, session_id, turn.row)?;
+    Ok(said.into_iter().map(|(row, _, _)| row).collect())
+}
+
+/// Closes a turn, with its end in the transcript where there is one to be told. False: it had ended before.
+pub(super) fn end(
+    c: &Connection,
+    session_id: &str,
+    how: Option<&TurnEnd>,
+) -> Result<bool, StoreError> {
+    let Some(turn) = running(c, session_id)? else {
+        return Ok(false);
+    };
+    match (&turn.words, how) {
+        (Some(words), how) => complete(c, session_id, turn.row, words, how)?,
+        (None, Some(how)) => conclude(c, session_id, how)?,
+        (None, None) => {}
+    }
+    c.prepare_cached(
+        "UPDATE hermesd_turns SET running = 0, partial = NULL, words = NULL, message_row = MAX(message_row, ?2)
+         WHERE session_id = ?1",
+    )?
+    .execute(params![session_id, messages::last_row(c, session_id)?])?;
+    Ok(true)
+}
+
+/// Writes what the agent that keeps the transcript has left out: most often nothing.
+fn complete(
+    c: &Connection,
+    session_id: &str,
+    before: i64,
+    words: &str,
+    how: Option<&TurnEnd>,
+) -> Result<(), StoreError> {
+    // Compression has split the session meanwhile: the turn stands in the part that goes on.
+    if sessions::tip(c, session_id)? != session_id {
+        return Ok(());
+    }
+    let said = said_since(c, session_id, before)?;
+    if !said.iter().any(|(_, role, _)| role == "user") {
+        let words = crate::session::transcript::Content::decode(words.to_owned());
+        let message = NewMessage {
+            content: words,
+            ..NewMessage::text(Role::User, "")
+        };
+        messages::append_one(c, session_id, message)?;
+    }
+    let answered = said.last().is_some_and(|(_, role, _)| role == "assistant");
+    match how {
+        Some(how) if !answered => conclude(c, session_id, how),
+        _ => Ok(()),
+    }
+}
+
+/// Rows behind `before` with their role and words.
+pub(super) fn said_since(
+    c: &Connection,
+    session_id: &str,
+    before: i64,
+) -> Result<Vec<(i64, String, String)>, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT id, role, content FROM messages WHERE session_id = ?1 AND active = 1 AND id > ?2 ORDER BY id",
+    )?;
+    let rows = statement.query_map(params![session_id, before], |row| {
+        let text = |at| Ok::<_, rusqlite::Error>(lenient::text(row, at)?.unwrap_or_default());
+        Ok((row.get(0)?, text(1)?, text(2)?))
+    })?;
+    lenient::readable(rows, "messages")
 }
 
 /// The reply, or what there is of it, goes into the transcript.
-pub(super) fn conclude(c: &Connection, session_id: &str, how: &TurnEnd) -> Result<(), StoreError> {
+fn conclude(c: &Connection, session_id: &str, how: &TurnEnd) -> Result<(), StoreError> {
     match how {
         TurnEnd::Answered(reply) => {
-            messages::append_one(c, session_id, NewMessage::reply(reply))?;
+            messages::append_one(c, session_id, NewMessage::answer(reply))?;
+            messages::count_model_call(c, session_id)?;
+            reply
+                .usage
+                .map_or(Ok(()), |usage| count(c, session_id, usage))
+        }
+        // Words that were never said leave no row.
+        TurnEnd::CutOff(partial) if partial.trim().is_empty() => Ok(()),
+        TurnEnd::CutOff(partial) => {
+            let message = NewMessage {
+                finish_reason: Some(INTERRUPTED.into()),
+                ..NewMessage::text(Role::Assistant, partial)
+            };
+            messages::append_one(c, session_id, message)?;
             messages::count_model_call(c, session_id)
         }
-        TurnEnd::CutOff(partial) => cut_off(c, session_id, partial),
     }
 }
 
-/// Words that were never said leave no row.
-fn cut_off(c: &Connection, session_id: &str, partial: &str) -> Result<(), StoreError> {
-    if partial.trim().is_empty() {
-        return Ok(());
-    }
-    let message = NewMessage {
-        finish_reason: Some(INTERRUPTED.into()),
-        ..NewMessage::text(Role::Assistant, partial)
-    };
-    messages::append_one(c, session_id, message)?;
-    messages::count_model_call(c, session_id)
+pub(super) fn count(c: &Connection, session_id: &str, usage: Usage) -> Result<(), StoreError> {
+    let tokens = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    c.prepare_cached(
+        "UPDATE sessions SET input_tokens = COALESCE(input_tokens, 0) + ?2,
+                output_tokens = COALESCE(output_tokens, 0) + ?3,
+                cache_read_tokens = COALESCE(cache_read_tokens, 0) + ?4,
+                reasoning_tokens = COALESCE(reasoning_tokens, 0) + ?5
+         WHERE id = ?1",
+    )?
+    .execute(params![
+        session_id,
+        tokens(usage.input),
+        tokens(usage.output),
+        tokens(usage.cache_read),
+        tokens(usage.reasoning)
+    ])?;
+    Ok(())
 }
 
-/// The words that began the last turn of ours in this session.
+/// The last row that a turn of ours is known to have left in this session.
 pub(super) fn last_words(c: &Connection, session_id: &str) -> Result<Option<i64>, StoreError> {
     let mut statement =
         c.prepare_cached("SELECT message_row FROM hermesd_turns WHERE session_id = ?1")?;

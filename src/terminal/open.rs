@@ -7,7 +7,7 @@ use crate::clock;
 use crate::events::Event;
 use crate::handoff::request::{Refusal, RequestError, turn_elsewhere};
 use crate::handoff::which;
-use crate::session::{Session, title};
+use crate::session::{Session, TERMINAL_SOURCES, title};
 use crate::store::{StoreError, TERMINAL};
 
 /// What a terminal wants.
@@ -17,6 +17,8 @@ pub struct Opening {
     pub session: Option<String>,
     /// For a new session.
     pub title: Option<String>,
+    /// Who is to answer in it from now on.
+    pub agent: Option<String>,
     pub tty: Option<String>,
 }
 
@@ -35,10 +37,19 @@ const LAST: &str = "last";
 impl Terminals {
     pub async fn open(&self, wish: Opening) -> Result<Opened, RequestError> {
         self.inner.recovered.cancelled().await;
-        match &wish.session {
-            Some(name) => self.take_up(name, wish.tty).await,
-            None => self.begin(wish.title.as_deref(), wish.tty).await,
+        if let Some(name) = &wish.agent {
+            let agent = self.inner.turns.agents.get(name);
+            agent.map_err(|why| refusal("no_agent", why, "see `hermesctl agents`"))?;
         }
+        let opened = match &wish.session {
+            Some(name) => self.take_up(name, wish.tty).await?,
+            None => self.begin(wish.title.as_deref(), wish.tty).await?,
+        };
+        if let Some(agent) = &wish.agent {
+            let id = &opened.session.id;
+            self.inner.store.remember_agent(id, agent).await?;
+        }
+        Ok(opened)
     }
 
     /// Brings a session home from whichever chat has it.
@@ -138,10 +149,8 @@ impl Terminals {
         }
         let id = seat.session_id.clone();
         self.inner.seats().insert(id.clone(), seat.clone());
-        let model = Some(self.inner.turns.agent_name().to_owned());
         let session = Session {
             title,
-            model,
             ..Session::unborn(&id, now)
         };
         Ok(Opened {
@@ -158,12 +167,14 @@ impl Terminals {
         if *born {
             return Ok(());
         }
-        let (store, model) = (&self.inner.store, self.inner.turns.agent_name());
+        let (store, id) = (&self.inner.store, &seat.session_id);
+        let agent = self.inner.turns.agent_of(id, TERMINAL_SOURCES[0])?.ok();
+        let model = agent.and_then(|agent| agent.model());
         store
-            .create_terminal_session(&seat.session_id, title, model, seat.tty.as_deref())
+            .create_terminal_session(id, title, model.as_deref(), seat.tty.as_deref())
             .await?;
         *born = true;
-        self.tell_start(&seat.session_id, Some(model.to_owned()), false);
+        self.tell_start(id, model, false);
         Ok(())
     }
 

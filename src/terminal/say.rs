@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use super::open::refusal;
 use super::{LiveTurn, Seat, Terminals};
-use crate::agent::Prompt;
+use crate::agent::{Agent, Prompt};
 use crate::handoff::request::RequestError;
 use crate::router::LONGEST_MESSAGE;
 use crate::session::TERMINAL_SOURCES;
-use crate::store::{StoreError, TurnEnd};
+use crate::store::{Begun, Scribe, StoreError, TurnEnd};
 use crate::turn::{Lease, TurnError, patiently};
 
 /// How much of a streaming reply a killed daemon may lose.
@@ -99,8 +99,16 @@ impl Terminals {
             lease = inner.turns.leases.take(id) => lease,
             () = cancel.cancelled() => return Ok(Outcome::nothing()),
         };
-        match patiently(cancel, || self.begin_turn(&at.seat, text)).await {
-            Ok(Some(row)) => self.answer(at, &lease, text, row).await,
+        // Before anything is kept: words that nobody can answer are better not said.
+        let agent = inner.turns.agent_of(id, TERMINAL_SOURCES[0])?;
+        let agent = agent
+            .map_err(|error| refusal("no_agent", error.to_string(), "see `hermesctl agents`"))?;
+        let begin = || self.begin_turn(&at.seat, text, agent.scribe());
+        match patiently(cancel, begin).await {
+            Ok(Some(begun)) => {
+                self.answer(at, &lease, agent.as_ref(), text, begun.row())
+                    .await
+            }
             Ok(None) => {
                 let message = "this conversation is on a chat now".to_owned();
                 Err(refusal(
@@ -115,26 +123,32 @@ impl Terminals {
     }
 
     /// `None`: the session is no longer the terminal's.
-    async fn begin_turn(&self, seat: &Seat, text: &str) -> Result<Option<i64>, StoreError> {
+    async fn begin_turn(
+        &self,
+        seat: &Seat,
+        text: &str,
+        scribe: Scribe,
+    ) -> Result<Option<Begun>, StoreError> {
         self.bear(seat, None).await?;
         let session = self.inner.store.session(&seat.session_id).await?;
         let at_home = |source: &str| TERMINAL_SOURCES.contains(&source);
         if !session.is_some_and(|session| at_home(&session.source)) {
             return Ok(None);
         }
-        let row = self.inner.store.begin_turn(&seat.session_id, text).await?;
-        Ok(Some(row))
+        let (store, id) = (&self.inner.store, &seat.session_id);
+        store.begin_turn(id, text, scribe).await.map(Some)
     }
 
     async fn answer(
         &self,
         at: &AtTurn,
         lease: &Lease,
+        agent: &dyn Agent,
         text: &str,
-        row: i64,
+        row: Option<i64>,
     ) -> Result<Outcome, RequestError> {
         let (store, id) = (&self.inner.store, at.seat.session_id.as_str());
-        let reply = match patiently(&at.turn.cancel, || store.briefing(id, Some(row))).await {
+        let reply = match patiently(&at.turn.cancel, || store.briefing(id, row)).await {
             Ok(Some((session, transcript))) => {
                 let prompt = Prompt {
                     session: &session,
@@ -143,7 +157,8 @@ impl Terminals {
                     handoff: false,
                 };
                 let (streamed, cancel) = (&at.turn.streamed, &at.turn.cancel);
-                let answer = self.inner.turns.run(lease, prompt, streamed, cancel);
+                let turns = &self.inner.turns;
+                let answer = turns.run(lease, agent, prompt, streamed, None, cancel);
                 tokio::select! {
                     reply = answer => reply,
                     () = self.keep_streaming(at) => Err(TurnError::Cancelled),
@@ -154,7 +169,7 @@ impl Terminals {
             Err(error) => Err(TurnError::Agent(error.to_string())),
         };
         let (outcome, end) = match reply {
-            Ok(reply) => (Outcome::whole(&reply), TurnEnd::Answered(reply)),
+            Ok(reply) => (Outcome::whole(&reply.text), TurnEnd::Answered(reply)),
             Err(error) => {
                 let partial = at.turn.streamed.text();
                 (Outcome::cut_off(&partial, &error), TurnEnd::CutOff(partial))

@@ -1,13 +1,41 @@
 //! Sending one ledger row to its chat. Who calls records the outcome, together with what hangs on it.
 
+use std::sync::Arc;
+
+use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
+use super::{Shows, in_words};
+use crate::agent::Question;
+use crate::clock;
 use crate::platform::{Platform, with_retries};
+use crate::session::Source;
 use crate::store::{Delivery, DeliveryState, Store, StoreError};
 
 /// What stands before a message that may be in the chat already: some platforms cannot tell whether an interrupted
 /// send arrived, and a doubled message is better than a lost one as long as the reader can see it.
 pub const MAYBE_REPEATED: &str = "(this may be a repeat) ";
+
+/// Shows an agent's question in a chat.
+pub struct InChat {
+    pub platform: Arc<dyn Platform>,
+    pub to: Source,
+}
+
+#[async_trait]
+impl Shows for InChat {
+    async fn show(&self, question: &Question) {
+        // A question that is repeated after a crash is another one: whoever asked it is gone.
+        let key = format!("question:{}", clock::now());
+        if let Err(error) = self
+            .platform
+            .send(&self.to, &in_words(question), &key)
+            .await
+        {
+            tracing::warn!(%error, platform = self.platform.name(), "a question of the agent's could not be shown");
+        }
+    }
+}
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeliverError {

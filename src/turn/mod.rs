@@ -1,4 +1,4 @@
-//! One turn of one session: the lease that keeps turns apart, the agent, and delivery of what it said.
+//! One turn of one session: the lease that keeps turns apart, the agent, its clocks, and delivery of what it said.
 //!
 //! A handoff's notice and a person's message take the same road; what differs is who writes the rows, and that is the
 //! caller's.
@@ -6,56 +6,101 @@
 pub mod deliver;
 mod lease;
 mod patience;
+mod questions;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use lease::{Lease, Leases};
 pub(crate) use patience::patiently;
+pub use questions::{Heard, Questions, Shows, in_words};
 
 pub use crate::agent::Streamed;
-use crate::agent::{Agent, AgentError, Prompt, Sink};
+use crate::agent::{Agent, AgentError, Agents, Prompt, Pulse, Reply, Sink};
 use crate::caught::caught;
+use crate::clock;
 use crate::events::{Bus, Event};
+use crate::session::Session;
+use crate::session::transcript::Transcript;
+use crate::store::{Scribe, Store, StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
     #[error("the agent failed: {0}")]
     Agent(String),
-    #[error("the agent gave no answer within {} s: see agent.timeout", .0.as_secs())]
-    TimedOut(Duration),
+    #[error("the agent gave no answer within {} s: see {which}", .after.as_secs())]
+    TimedOut {
+        after: Duration,
+        which: &'static str,
+    },
     #[error("the agent's answer was empty")]
     Empty,
     #[error("cancelled")]
     Cancelled,
 }
 
-/// Runs turns with the configured agent.
+/// How long an agent may take.
+#[derive(Debug, Clone, Copy)]
+pub struct Clocks {
+    /// For all of it.
+    pub whole: Duration,
+    /// Until its first sign of life.
+    pub first: Option<Duration>,
+    /// Between two signs of life.
+    pub silence: Option<Duration>,
+    /// For the person, when it asks something.
+    pub question: Duration,
+}
+
+/// How one question to an agent went.
+pub struct Probe {
+    /// Until the first words, where they came before the whole.
+    pub first: Option<Duration>,
+    pub whole: Duration,
+    pub outcome: Result<Reply, TurnError>,
+}
+
+/// The session of a probe, which no row ever has.
+pub const PROBE: &str = "probe";
+
+/// Runs turns with whichever agent is to answer.
 pub struct Turns {
     pub leases: Leases,
-    agent: Arc<dyn Agent>,
-    timeout: Duration,
+    pub questions: Questions,
+    pub agents: Agents,
+    store: Store,
+    clocks: Clocks,
     bus: Bus,
     /// Numbers the turns of this daemon's life.
     turns: AtomicU64,
 }
 
 impl Turns {
-    pub fn new(agent: Arc<dyn Agent>, timeout: Duration, bus: Bus) -> Turns {
+    pub fn new(store: Store, agents: Agents, clocks: Clocks, bus: Bus) -> Turns {
         Turns {
             leases: Leases::default(),
-            agent,
-            timeout,
+            questions: Questions::new(clocks.question),
+            agents,
+            store,
+            clocks,
             bus,
             turns: AtomicU64::new(0),
         }
     }
 
-    pub fn agent_name(&self) -> &'static str {
-        self.agent.name()
+    /// Who answers in this session, or why nobody can.
+    pub fn agent_of(
+        &self,
+        session_id: &str,
+        platform: &str,
+    ) -> Result<Result<Arc<dyn Agent>, TurnError>, StoreError> {
+        let remembered = self.store.remembered_agent(session_id)?;
+        let chosen = self.agents.choose(remembered.as_deref(), platform);
+        Ok(chosen.map_err(TurnError::Agent))
     }
 
     /// One answer. The lease shows that no other turn of this session runs; what comes of the answer before its end is in
@@ -63,18 +108,32 @@ impl Turns {
     pub async fn run(
         &self,
         _lease: &Lease,
+        agent: &dyn Agent,
         prompt: Prompt<'_>,
         streamed: &Streamed,
+        shows: Option<&dyn Shows>,
         cancel: &CancellationToken,
-    ) -> Result<String, TurnError> {
+    ) -> Result<Reply, TurnError> {
         let session_id = prompt.session.id.clone();
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
         self.bus.tell(Event::TurnStarted {
             session_id: session_id.clone(),
             turn,
         });
-        let sink = Sink::new(&self.bus, &session_id, turn, streamed);
-        let outcome = self.ask(prompt, &sink, cancel).await;
+        let sink = Sink {
+            bus: &self.bus,
+            session_id: &session_id,
+            turn,
+            streamed,
+            pulse: Mutex::new(Pulse {
+                at: Instant::now(),
+                begun: false,
+                asking: false,
+            }),
+            questions: &self.questions,
+            shows,
+        };
+        let outcome = self.ask(agent, prompt, &sink, cancel).await;
         let error = outcome.as_ref().err().map(ToString::to_string);
         self.bus.tell(Event::TurnEnded {
             session_id: session_id.clone(),
@@ -84,32 +143,114 @@ impl Turns {
         outcome
     }
 
+    /// One question outside of any session, to see whether an agent answers.
+    pub async fn probe(&self, agent: &dyn Agent) -> Probe {
+        let begun = Instant::now();
+        let session = Session::unborn(PROBE, clock::now());
+        let transcript = Transcript::default();
+        let prompt = Prompt {
+            session: &session,
+            transcript: &transcript,
+            message: "Say hello in one short sentence.",
+            handoff: false,
+        };
+        let (streamed, cancel) = (Streamed::default(), CancellationToken::new());
+        let lease = self.leases.take(PROBE).await;
+        let first = async {
+            while streamed.is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            begun.elapsed()
+        };
+        let answer = self.run(&lease, agent, prompt, &streamed, None, &cancel);
+        tokio::pin!(answer);
+        let (first, outcome) = tokio::select! {
+            biased;
+            outcome = &mut answer => (None, outcome),
+            first = first => (Some(first), answer.await),
+        };
+        Probe {
+            first,
+            whole: begun.elapsed(),
+            outcome,
+        }
+    }
+
     async fn ask(
         &self,
+        agent: &dyn Agent,
         prompt: Prompt<'_>,
         sink: &Sink<'_>,
         cancel: &CancellationToken,
-    ) -> Result<String, TurnError> {
-        let answer = caught(self.agent.turn(prompt, sink, cancel));
-        let answer = async {
-            answer
-                .await
-                .unwrap_or_else(|p| Err(AgentError::Failed(p.to_string())))
+    ) -> Result<Reply, TurnError> {
+        let cancelled = cancel.child_token();
+        let answer = caught(agent.turn(prompt, sink, &cancelled));
+        tokio::pin!(answer);
+        let error = tokio::select! {
+            answer = &mut answer => {
+                let answer = answer.unwrap_or_else(|p| Err(AgentError::Failed(p.to_string())));
+                return whole(answer);
+            }
+            (after, which) = self.run_out(sink) => TurnError::TimedOut { after, which },
+            () = cancel.cancelled() => TurnError::Cancelled,
         };
-        let answer = tokio::time::timeout(self.timeout, answer);
-        let reply = tokio::select! {
-            answer = answer => match answer {
-                Ok(Ok(reply)) => reply,
-                Ok(Err(AgentError::Cancelled)) => return Err(TurnError::Cancelled),
-                Ok(Err(AgentError::Failed(reason))) => return Err(TurnError::Agent(reason)),
-                Err(_) => return Err(TurnError::TimedOut(self.timeout)),
-            },
-            () = cancel.cancelled() => return Err(TurnError::Cancelled),
-        };
-        if reply.trim().is_empty() {
-            Err(TurnError::Empty)
-        } else {
-            Ok(reply)
+        cancelled.cancel();
+        // One that writes the transcript itself has to come to rest first, or it would write behind our back.
+        if agent.scribe() == Scribe::TheAgent {
+            let _ = tokio::time::timeout(REST, answer).await;
+        }
+        Err(error)
+    }
+
+    /// Resolves when one of the clocks has run out, with its time and the setting that says so.
+    async fn run_out(&self, sink: &Sink<'_>) -> (Duration, &'static str) {
+        let mut whole = Instant::now() + self.clocks.whole;
+        loop {
+            let pulse = sink.pulse();
+            let patience = match pulse {
+                Pulse { asking: true, .. } => None,
+                Pulse { begun: false, .. } => {
+                    self.clocks.first.map(|t| (t, "agent.first_token_timeout"))
+                }
+                Pulse { begun: true, .. } => {
+                    self.clocks.silence.map(|t| (t, "agent.silence_timeout"))
+                }
+            };
+            if pulse.asking {
+                // The person's time is not the agent's.
+                let before = Instant::now();
+                tokio::time::sleep(CHECK).await;
+                whole += before.elapsed();
+                continue;
+            }
+            let now = Instant::now();
+            if now >= whole {
+                return (self.clocks.whole, "agent.timeout");
+            }
+            let mut next = whole;
+            if let Some((time, which)) = patience {
+                let silent = pulse.at + time;
+                if now >= silent {
+                    return (time, which);
+                }
+                next = next.min(silent);
+            }
+            tokio::time::sleep_until(next.min(now + CHECK)).await;
         }
     }
 }
+
+/// An agent's answer; an empty one is none.
+fn whole(answer: Result<Reply, AgentError>) -> Result<Reply, TurnError> {
+    match answer {
+        Ok(reply) if reply.text.trim().is_empty() => Err(TurnError::Empty),
+        Ok(reply) => Ok(reply),
+        Err(AgentError::Cancelled) => Err(TurnError::Cancelled),
+        Err(AgentError::Failed(reason)) => Err(TurnError::Agent(reason)),
+    }
+}
+
+/// How long an agent may take to come to rest when it is stopped.
+const REST: Duration = Duration::from_secs(5);
+/// How often the clocks look whether something has changed under them.
+const CHECK: Duration = Duration::from_secs(1);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use hermesd::agent::{Agent, AgentError, Prompt, Sink};
+use hermesd::agent::{Agent, AgentError, Agents, Prompt, Reply, Sink};
 use hermesd::client::Client;
 use hermesd::config::{self, Config, Overrides};
 use hermesd::control::{Doorman, listener};
@@ -158,7 +158,7 @@ impl Agent for ScriptedAgent {
         prompt: Prompt<'_>,
         sink: &Sink<'_>,
         _cancel: &CancellationToken,
-    ) -> Result<String, AgentError> {
+    ) -> Result<Reply, AgentError> {
         let id = prompt.session.id.clone();
         self.asked.lock().unwrap().push(id.clone());
         let mood = self.moods.lock().unwrap().get(&id).cloned();
@@ -171,15 +171,12 @@ impl Agent for ScriptedAgent {
             Some(Mood::Fail(reason)) => Err(AgentError::Failed(reason.into())),
             Some(Mood::GiveUp) => Err(AgentError::Cancelled),
             Some(Mood::Panic) => panic!("as the test wants it"),
-            Some(Mood::Say(text)) => Ok(text.into()),
+            Some(Mood::Say(text)) => Ok(text.to_owned().into()),
             Some(Mood::Wait(permits)) => {
                 permits.acquire().await.expect("open").forget();
-                Ok("at last".into())
+                Ok("at last".to_owned().into())
             }
-            None => Ok(format!(
-                "I have {} messages.",
-                prompt.transcript.messages.len()
-            )),
+            None => Ok(format!("I have {} messages.", prompt.transcript.messages.len()).into()),
         }
     }
 }
@@ -271,7 +268,7 @@ impl InProcess {
         ];
         let socket = config.control.socket.clone();
         let listener = listener::bind(&socket, None).expect("a socket");
-        let daemon = Daemon::with(config, store, bus, adapters, agent.clone());
+        let daemon = Daemon::with(config, store, bus, adapters, Agents::only(agent.clone()));
         let stop = CancellationToken::new();
         let doorman = Doorman::new(None).expect("a doorman");
         let serving = tokio::spawn(daemon.serve(listener, doorman, stop.clone()));

@@ -98,8 +98,8 @@ impl Chat<'_> {
     async fn open(&mut self, session: Option<String>) -> Result<(), CliError> {
         let wish = ChatOpen {
             session,
-            title: None,
             tty: super::tty(),
+            ..ChatOpen::default()
         };
         let opened: ChatView = self.client.call(Call::ChatOpen(wish)).await?;
         self.session = opened.session.clone();

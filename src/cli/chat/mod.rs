@@ -37,6 +37,7 @@ pub(super) async fn run(
     let wish = ChatOpen {
         session: args.resume,
         title: args.title,
+        agent: args.agent,
         tty: tty(),
     };
     converse(backend, config, out, wish).await
@@ -67,8 +68,8 @@ pub(super) async fn resume(
     }
     let wish = ChatOpen {
         session: Some(resumed.session.id),
-        title: None,
         tty: tty(),
+        ..ChatOpen::default()
     };
     converse(backend, config, out, wish).await
 }

@@ -8,6 +8,7 @@ use super::{Answer, answer, refused};
 use crate::control::{Desk, views};
 use crate::protocol::{ChatOpen, ChatSay, ChatTurnView, ChatView, RpcError};
 use crate::terminal::{Opening, Reason, Seat, Terminals};
+use crate::turn::Heard;
 
 /// The seat of a connection, if it has taken one.
 #[derive(Clone, Default)]
@@ -47,6 +48,7 @@ pub(super) async fn open(desk: &Desk, place: &Place, wish: ChatOpen) -> Answer {
         .open(Opening {
             session: wish.session,
             title: wish.title,
+            agent: wish.agent,
             tty: wish.tty,
         })
         .await?;
@@ -81,4 +83,17 @@ pub(super) async fn leave(desk: &Desk, place: &Place) -> Answer {
         desk.terminals.leave(&seat, Reason::Closed).await;
     }
     answer(&serde_json::json!({}))
+}
+
+pub(super) async fn answer_question(desk: &Desk, place: &Place, wish: ChatSay) -> Answer {
+    let seat = place.seat().await?;
+    match desk.turns.questions.hear(&seat.session_id, &wish.text) {
+        Heard::Answered => answer(&serde_json::json!({})),
+        Heard::NotAnAnswer(question) => Err(refused("no_answer", question, "answer with a number")),
+        Heard::NoQuestion => Err(refused(
+            "no_question",
+            "the agent has asked nothing, or waits no longer",
+            "say it as a message",
+        )),
+    }
 }

@@ -1,5 +1,6 @@
 //! One handler a verb; this file only says which.
 
+mod agents;
 mod chat;
 mod handoffs;
 mod local;
@@ -40,6 +41,8 @@ pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
         )),
         Call::Status(_) => status::status(desk).await,
         Call::PlatformList(_) => status::platforms(desk),
+        Call::AgentList(_) => agents::list(desk),
+        Call::AgentTest(wish) => agents::test(desk, &wish.agent).await,
         Call::SessionList(wish) => sessions::list(desk, wish).await,
         Call::SessionShow(wish) => sessions::show(desk, &wish.session),
         Call::SessionTranscript(wish) => sessions::transcript(desk, wish).await,
@@ -48,6 +51,7 @@ pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
         Call::SessionResume(wish) => sessions::resume(desk, wish).await,
         Call::ChatOpen(wish) => chat::open(desk, place, wish).await,
         Call::ChatSay(wish) => chat::say(desk, place, wish).await,
+        Call::ChatAnswer(wish) => chat::answer_question(desk, place, wish).await,
         Call::ChatStop(_) => chat::stop(place).await,
         Call::ChatLeave(_) => chat::leave(desk, place).await,
         Call::HandoffRequest(wish) => handoffs::request(desk, wish).await,

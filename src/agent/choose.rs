@@ -1,0 +1,135 @@
+//! Which agents there are, and which one answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::command::CommandAgent;
+use super::echo::Echo;
+use super::openai::OpenAi;
+use super::{Agent, Program};
+use crate::config::{AgentConfig, Config};
+
+/// An agent, or why there is none under its name.
+#[derive(Clone)]
+pub enum Standing {
+    Ready(Arc<dyn Agent>),
+    /// With what to do about it.
+    Missing(String),
+}
+
+/// All agents by name. Cheap to clone.
+#[derive(Clone)]
+pub struct Agents {
+    all: Arc<BTreeMap<&'static str, Standing>>,
+    default: Arc<str>,
+    by_platform: Arc<BTreeMap<String, String>>,
+}
+
+impl Agents {
+    pub fn new(
+        all: BTreeMap<&'static str, Standing>,
+        default: &str,
+        by_platform: BTreeMap<String, String>,
+    ) -> Agents {
+        Agents {
+            all: Arc::new(all),
+            default: default.into(),
+            by_platform: Arc::new(by_platform),
+        }
+    }
+
+    /// What the configuration says.
+    pub fn configured(config: &Config) -> Agents {
+        let settings = &config.agent;
+        let echo = Echo {
+            pace: settings.echo_pace,
+        };
+        let all = BTreeMap::from([
+            ("openai", openai(settings)),
+            ("command", command(settings)),
+            ("echo", Standing::Ready(Arc::new(echo))),
+        ]);
+        let is_ready = |name: &str| matches!(all.get(name), Some(Standing::Ready(_)));
+        let default = match settings.default.as_str() {
+            "auto" => BY_ITSELF.into_iter().find(|name| is_ready(name)),
+            named => Some(named),
+        };
+        let default = default.unwrap_or("echo").to_owned();
+        Agents::new(all, &default, settings.by_platform.clone())
+    }
+
+    /// A house with one agent.
+    pub fn only(agent: Arc<dyn Agent>) -> Agents {
+        let name = agent.name();
+        Agents::new(
+            BTreeMap::from([(name, Standing::Ready(agent))]),
+            name,
+            BTreeMap::new(),
+        )
+    }
+
+    pub fn default_name(&self) -> &str {
+        &self.default
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &Standing)> {
+        self.all.iter().map(|(name, standing)| (*name, standing))
+    }
+
+    /// The agent of this name, or why there is none.
+    pub fn get(&self, name: &str) -> Result<Arc<dyn Agent>, String> {
+        match self.all.get(name) {
+            Some(Standing::Ready(agent)) => Ok(agent.clone()),
+            Some(Standing::Missing(why)) => Err(format!("the agent {name} cannot be used: {why}")),
+            None => Err(format!(
+                "there is no agent called {name:?}: choose one of {}",
+                self.all.keys().copied().collect::<Vec<_>>().join(", ")
+            )),
+        }
+    }
+
+    /// Who answers: the one that the session is remembered with, else the platform's, else the default.
+    pub fn choose(
+        &self,
+        remembered: Option<&str>,
+        platform: &str,
+    ) -> Result<Arc<dyn Agent>, String> {
+        let of_platform = self.by_platform.get(platform).map(String::as_str);
+        self.get(remembered.or(of_platform).unwrap_or(&self.default))
+    }
+
+    pub async fn close(&self) {
+        for standing in self.all.values() {
+            if let Standing::Ready(agent) = standing {
+                agent.close().await;
+            }
+        }
+    }
+}
+
+/// Which agent is the default when nobody says: the first of these that is ready.
+const BY_ITSELF: [&str; 2] = ["openai", "echo"];
+
+fn openai(settings: &AgentConfig) -> Standing {
+    let Some(config) = settings.openai.clone() else {
+        return Standing::Missing("set agents.openai.base_url and agents.openai.model".into());
+    };
+    match OpenAi::new(config) {
+        Ok(agent) => Standing::Ready(Arc::new(agent)),
+        Err(why) => Standing::Missing(why),
+    }
+}
+
+fn command(settings: &AgentConfig) -> Standing {
+    match settings.command.clone() {
+        None => Standing::Missing("set agents.command.command".into()),
+        Some(words) => Standing::Ready(Arc::new(CommandAgent {
+            program: Program {
+                words,
+                name: "command",
+                environment: Vec::new(),
+                withheld: settings.withheld.clone(),
+            },
+        })),
+    }
+}

@@ -1,0 +1,193 @@
+//! Any program as an agent: one JSON object on its standard input, the reply on its standard output, as plain text or as
+//! JSON lines. One process a turn.
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio_util::sync::CancellationToken;
+
+use super::process::Program;
+use super::{Agent, AgentError, Prompt, Reply, Sink};
+use crate::session::transcript::{Content, Message};
+
+/// The longest reply that is taken.
+const LONGEST_REPLY: usize = 4 << 20;
+
+pub struct CommandAgent {
+    pub program: Program,
+}
+
+/// A line of a program that streams.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line {
+    /// A piece of the reply.
+    Delta {
+        text: String,
+    },
+    /// All of it; without one, the pieces are the reply.
+    Reply {
+        text: String,
+    },
+    /// A sign of life.
+    Status {},
+    Error {
+        message: String,
+    },
+}
+
+#[async_trait]
+impl Agent for CommandAgent {
+    fn name(&self) -> &'static str {
+        "command"
+    }
+
+    async fn turn(
+        &self,
+        prompt: Prompt<'_>,
+        sink: &Sink<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Reply, AgentError> {
+        let mut process = self.program.start()?;
+        let (mut stdin, mut stdout) = process.pipes()?;
+        let input = input(&prompt).to_string();
+        let tell = async {
+            // A program need not read what it is told.
+            let _ = stdin.write_all(input.as_bytes()).await;
+            let _ = stdin.write_all(b"\n").await;
+            drop(stdin);
+        };
+        let mut reading = Reading::default();
+        let hear = async {
+            let mut chunk = vec![0; 16 << 10];
+            loop {
+                match stdout.read(&mut chunk).await {
+                    Ok(0) | Err(_) => return reading.end(sink),
+                    Ok(n) => reading.take(&chunk[..n], sink)?,
+                }
+            }
+        };
+        let heard = tokio::select! {
+            ((), heard) = async { tokio::join!(tell, hear) } => heard,
+            // The process ends with its group when it is dropped.
+            () = cancel.cancelled() => return Err(AgentError::Cancelled),
+        };
+        let reply = heard?;
+        process.ended().await?;
+        Ok(Reply::from(reply))
+    }
+}
+
+/// What the program is told.
+fn input(prompt: &Prompt<'_>) -> Value {
+    let session = prompt.session;
+    json!({
+        "session": {
+            "id": session.id,
+            "title": session.title,
+            "source": session.source,
+            "model": session.model,
+            "system_prompt": session.system_prompt,
+        },
+        "transcript": prompt.transcript.messages.iter().map(message).collect::<Vec<_>>(),
+        "message": prompt.message,
+        "handoff": prompt.handoff,
+    })
+}
+
+fn message(message: &Message) -> Value {
+    let content = match &message.content {
+        None => Value::Null,
+        Some(Content::Text(text)) => json!(text),
+        Some(Content::Parts(parts)) => json!(parts),
+    };
+    let mut value = json!({"role": message.role.as_str(), "content": content});
+    if !message.tool_calls.is_empty() {
+        value["tool_calls"] = json!(message.tool_calls);
+    }
+    for (name, text) in [
+        ("tool_call_id", &message.tool_call_id),
+        ("tool_name", &message.tool_name),
+    ] {
+        if let Some(text) = text {
+            value[name] = json!(text);
+        }
+    }
+    value
+}
+
+/// What comes from the program. Its first line tells whether it speaks in JSON.
+#[derive(Default)]
+struct Reading {
+    bytes: Vec<u8>,
+    reply: String,
+    whole: Option<String>,
+    in_json: Option<bool>,
+}
+
+impl Reading {
+    fn take(&mut self, chunk: &[u8], sink: &Sink<'_>) -> Result<(), AgentError> {
+        self.bytes.extend_from_slice(chunk);
+        if self.bytes.len() + self.reply.len() > LONGEST_REPLY {
+            let limit = LONGEST_REPLY >> 20;
+            return Err(AgentError::Failed(format!(
+                "its reply is longer than {limit} MiB"
+            )));
+        }
+        while let Some(at) = self.bytes.iter().position(|b| *b == b'\n') {
+            let line: Vec<u8> = self.bytes.drain(..=at).collect();
+            self.line(&String::from_utf8_lossy(&line), sink)?;
+        }
+        // Words that are clearly no JSON need not wait for the end of their line.
+        if self.in_json == Some(false) && std::str::from_utf8(&self.bytes).is_ok() {
+            let piece = String::from_utf8_lossy(&std::mem::take(&mut self.bytes)).into_owned();
+            self.push(&piece, sink);
+        }
+        Ok(())
+    }
+
+    fn line(&mut self, line: &str, sink: &Sink<'_>) -> Result<(), AgentError> {
+        let parsed = serde_json::from_str::<Line>(line);
+        if self.in_json.is_none() && !line.trim().is_empty() {
+            self.in_json = Some(parsed.is_ok());
+        }
+        if self.in_json != Some(true) {
+            self.push(line, sink);
+            return Ok(());
+        }
+        match parsed {
+            Ok(Line::Delta { text }) => self.push(&text, sink),
+            Ok(Line::Reply { text }) => self.whole = Some(text),
+            Ok(Line::Status {}) => sink.alive(),
+            Ok(Line::Error { message }) => return Err(AgentError::Failed(message)),
+            Err(_) if line.trim().is_empty() => {}
+            Err(error) => {
+                let shown: String = line.trim().chars().take(200).collect();
+                return Err(AgentError::Failed(format!(
+                    "it began in JSON lines, and this is none ({error}): {shown}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, piece: &str, sink: &Sink<'_>) {
+        if !piece.is_empty() {
+            self.reply.push_str(piece);
+            sink.push(piece);
+        }
+    }
+
+    fn end(&mut self, sink: &Sink<'_>) -> Result<String, AgentError> {
+        let rest = std::mem::take(&mut self.bytes);
+        if !rest.is_empty() {
+            self.line(&String::from_utf8_lossy(&rest), sink)?;
+        }
+        let said = std::mem::take(&mut self.reply);
+        Ok(self
+            .whole
+            .take()
+            .unwrap_or_else(|| said.trim_end().to_owned()))
+    }
+}

@@ -1,0 +1,171 @@
+//! The way to the endpoint: what to try again, when, and what is final.
+
+use std::time::Duration;
+
+use reqwest::header::RETRY_AFTER;
+use reqwest::{Client, Response, StatusCode, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+
+use super::request::Request;
+use crate::agent::AgentError;
+
+/// Tries before the endpoint counts as out of order.
+const ATTEMPTS: u32 = 5;
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+/// How long it may take to answer the phone; how long to answer is the turn's own clock.
+const CONNECT: Duration = Duration::from_secs(20);
+/// What is read of an error's explanation.
+const EXPLANATION: usize = 500;
+
+pub(super) struct Endpoint {
+    client: Client,
+    url: Url,
+    api_key: Option<SecretString>,
+}
+
+enum Failure {
+    /// With the endpoint's wish for when to come back.
+    Later(String, Option<Duration>),
+    /// The request holds something that this endpoint may not know.
+    TooMuch(String),
+    Final(String),
+}
+
+impl Endpoint {
+    pub(super) fn new(base_url: &str, api_key: Option<SecretString>) -> Result<Endpoint, String> {
+        let url = format!("{}/chat/completions", base_url.trim_end_matches('/'));
+        let url = Url::parse(&url)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https"))
+            .ok_or_else(|| {
+                format!("agents.openai.base_url is not the address of an endpoint: {base_url}")
+            })?;
+        let client = Client::builder()
+            .connect_timeout(CONNECT)
+            .user_agent(concat!("hermesd/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|e| format!("no HTTP client: {}", explain(&e)))?;
+        Ok(Endpoint {
+            client,
+            url,
+            api_key,
+        })
+    }
+
+    /// The beginning of an answer. Nothing of it was read yet, so that until here everything may be tried again.
+    pub(super) async fn ask(&self, mut request: Request) -> Result<Response, AgentError> {
+        let mut wait = FIRST_WAIT;
+        let mut attempt = 1;
+        loop {
+            let (reason, retry_after) = match self.try_once(&request).await {
+                Ok(response) => return Ok(response),
+                Err(Failure::TooMuch(reason)) => {
+                    if !request.simplify() {
+                        return Err(AgentError::Failed(reason));
+                    }
+                    tracing::debug!(reason, "asking again without what not every endpoint takes");
+                    continue;
+                }
+                Err(Failure::Final(reason)) => return Err(AgentError::Failed(reason)),
+                Err(Failure::Later(reason, retry_after)) => (reason, retry_after),
+            };
+            if attempt == ATTEMPTS || retry_after.is_some_and(|after| after > LONGEST_WAIT) {
+                let after = retry_after
+                    .map(|t| format!("; it wants to be left alone for {} s", t.as_secs()));
+                return Err(AgentError::Failed(format!(
+                    "{reason} ({attempt} tries){}",
+                    after.unwrap_or_default()
+                )));
+            }
+            tracing::warn!(attempt, reason, "the endpoint did not answer, trying again");
+            tokio::time::sleep(retry_after.unwrap_or(wait)).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+            attempt += 1;
+        }
+    }
+
+    async fn try_once(&self, request: &Request) -> Result<Response, Failure> {
+        let mut call = self
+            .client
+            .post(self.url.clone())
+            .header("content-type", "application/json")
+            .header("accept", "text/event-stream")
+            .body(request.body().to_string());
+        if let Some(key) = &self.api_key {
+            call = call.bearer_auth(key.expose_secret());
+        }
+        let response = call.send().await.map_err(|e| {
+            Failure::Later(
+                format!("{} cannot be reached: {}", self.url, explain(&e)),
+                None,
+            )
+        })?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let retry_after = retry_after(&response);
+        let said = explanation(response).await;
+        Err(self.judge(status, &said, retry_after))
+    }
+
+    fn judge(&self, status: StatusCode, said: &str, retry_after: Option<Duration>) -> Failure {
+        let told = format!("{} answered {status}: {said}", self.url);
+        match status.as_u16() {
+            401 | 403 => Failure::Final(format!("{told}. Check agents.openai.api_key")),
+            404 => Failure::Final(format!(
+                "{told}. Check agents.openai.base_url and agents.openai.model"
+            )),
+            400 | 422 => Failure::TooMuch(told),
+            408 | 409 | 425 | 429 => Failure::Later(told, retry_after),
+            _ if status.is_server_error() => Failure::Later(told, retry_after),
+            _ => Failure::Final(told),
+        }
+    }
+}
+
+/// Seconds, or a date.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let at = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    let until = at.duration_since(jiff::Timestamp::now());
+    Some(Duration::try_from(until).unwrap_or_default())
+}
+
+/// What the endpoint says of an error, without the rest of a page.
+async fn explanation(response: Response) -> String {
+    let body = response.text().await.unwrap_or_default();
+    let said = serde_json::from_str::<Value>(&body).ok().and_then(|json| {
+        let error = json.get("error").unwrap_or(&json);
+        let message = error
+            .get("message")
+            .or_else(|| error.get("detail"))
+            .unwrap_or(error);
+        message.as_str().map(str::to_owned)
+    });
+    let said = said.unwrap_or(body);
+    let said: String = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    match said.chars().take(EXPLANATION).collect::<String>() {
+        empty if empty.is_empty() => "no reason given".to_owned(),
+        said => said,
+    }
+}
+
+/// An error of the HTTP client with its causes: the outermost alone says nothing.
+pub(super) fn explain(error: &reqwest::Error) -> String {
+    let mut words = Vec::new();
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let word = error.to_string();
+        if !words.iter().any(|known: &String| known.contains(&word)) {
+            words.push(word);
+        }
+        cause = error.source();
+    }
+    words.join(": ")
+}

@@ -1,0 +1,295 @@
+//! From a transcript to what the endpoint takes: roles, tool calls and results, thoughts and replayed bytes as they are.
+//! What no endpoint would take is mended here, for the request alone.
+
+use serde_json::{Map, Value, json};
+
+use crate::agent::Prompt;
+use crate::session::transcript::{Content, Message, Role};
+
+/// What a tool call that nobody answered is answered with.
+const NO_RESULT: &str = "(interrupted: there is no result)";
+/// About how many bytes a token stands for; rather too few, so that rather too much is left out.
+const BYTES_A_TOKEN: usize = 3;
+/// The part of the context that is kept free for the reply.
+const FOR_THE_REPLY: usize = 4;
+
+pub(super) struct Request {
+    body: Value,
+    /// How many messages of the history were left out.
+    pub(super) cut: usize,
+}
+
+impl Request {
+    pub(super) fn new(prompt: &Prompt<'_>, model: &str, context: usize) -> Request {
+        let mut system = Vec::new();
+        let has_system = |m: &&Message| m.role == Role::System;
+        let own = prompt.transcript.messages.iter().find(has_system);
+        if let (None, Some(text)) = (own, &prompt.session.system_prompt) {
+            system.push(json!({"role": "system", "content": text}));
+        }
+        let (leading, rest): (Vec<&Message>, Vec<&Message>) = prompt
+            .transcript
+            .messages
+            .iter()
+            .partition(|m| m.role == Role::System);
+        system.extend(leading.into_iter().map(message));
+        let mut exchanges = exchanges(&rest);
+        let words = json!({"role": "user", "content": prompt.message});
+
+        let room =
+            (context * BYTES_A_TOKEN).saturating_sub(context * BYTES_A_TOKEN / FOR_THE_REPLY);
+        let fixed = size(&system) + size(std::slice::from_ref(&words));
+        let cut = cut(&mut exchanges, room.saturating_sub(fixed));
+        let mut messages = system;
+        messages.extend(exchanges.into_iter().flatten());
+        messages.push(words);
+        Request {
+            body: json!({
+                "model": model,
+                "messages": messages,
+                "stream": true,
+                "stream_options": {"include_usage": true},
+            }),
+            cut,
+        }
+    }
+
+    pub(super) fn body(&self) -> &Value {
+        &self.body
+    }
+
+    /// The same without what not every endpoint takes. False: there was nothing of the kind in it.
+    pub(super) fn simplify(&mut self) -> bool {
+        let Some(body) = self.body.as_object_mut() else {
+            return false;
+        };
+        let mut simpler = body.remove("stream_options").is_some();
+        let messages = body.get_mut("messages").and_then(Value::as_array_mut);
+        for message in messages.into_iter().flatten() {
+            if let Some(message) = message.as_object_mut() {
+                for name in ["reasoning_content", "reasoning_details"] {
+                    simpler |= message.remove(name).is_some();
+                }
+            }
+        }
+        simpler
+    }
+}
+
+/// The history in pieces that must not be torn: a person's words with all that answers them, calls with their results.
+fn exchanges(messages: &[&Message]) -> Vec<Vec<Value>> {
+    let mut all: Vec<Vec<Value>> = Vec::new();
+    for (at, one) in messages.iter().enumerate() {
+        if one.role == Role::User || all.is_empty() {
+            all.push(Vec::new());
+        }
+        let Some(exchange) = all.last_mut() else {
+            continue;
+        };
+        exchange.push(message(one));
+        // Results stand right behind their call: what has none there has none at all.
+        let answered: Vec<&str> = messages[at + 1..]
+            .iter()
+            .take_while(|m| m.role == Role::Tool)
+            .filter_map(|m| m.tool_call_id.as_deref())
+            .collect();
+        let missing = one.tool_calls.iter().filter_map(|call| {
+            let ids = ["id", "call_id"].map(|name| call.get(name).and_then(Value::as_str));
+            let has_result = ids.iter().flatten().any(|id| answered.contains(id));
+            ids[0].or(ids[1]).filter(|_| !has_result)
+        });
+        exchange.extend(
+            missing.map(|id| json!({"role": "tool", "tool_call_id": id, "content": NO_RESULT})),
+        );
+    }
+    all
+}
+
+/// Leaves out whole exchanges from the oldest, until the rest fits. Returns how many messages went.
+fn cut(exchanges: &mut Vec<Vec<Value>>, room: usize) -> usize {
+    let mut sizes: usize = exchanges.iter().map(|exchange| size(exchange)).sum();
+    let mut first = 0;
+    while sizes > room && first < exchanges.len() {
+        sizes -= size(&exchanges[first]);
+        first += 1;
+    }
+    exchanges
+        .drain(..first)
+        .map(|exchange| exchange.len())
+        .sum()
+}
+
+fn size(messages: &[Value]) -> usize {
+    messages
+        .iter()
+        .map(|message| message.to_string().len())
+        .sum()
+}
+
+fn message(message: &Message) -> Value {
+    let mut wire = Map::new();
+    wire.insert("role".into(), json!(message.role.as_str()));
+    let content = match message.for_model() {
+        Some(Content::Text(text)) => json!(text),
+        Some(Content::Parts(parts)) => json!(parts),
+        // Endpoints want the key, and only beside a tool call it may be empty.
+        None if message.tool_calls.is_empty() => json!(""),
+        None => Value::Null,
+    };
+    wire.insert("content".into(), content);
+    if !message.tool_calls.is_empty() {
+        wire.insert(
+            "tool_calls".into(),
+            message.tool_calls.iter().map(call).collect(),
+        );
+    }
+    if let Some(id) = &message.tool_call_id {
+        wire.insert("tool_call_id".into(), json!(id));
+    }
+    if message.role == Role::Assistant {
+        if let Some(thought) = message.reasoning_content.as_ref().filter(|t| !t.is_empty()) {
+            wire.insert("reasoning_content".into(), json!(thought));
+        }
+        if let Some(details) = &message.reasoning_details {
+            wire.insert("reasoning_details".into(), details.clone());
+        }
+    }
+    Value::Object(wire)
+}
+
+/// Backends keep notes of their own in a call; the endpoint gets what the interface knows.
+fn call(call: &Value) -> Value {
+    let id = call.get("id").or_else(|| call.get("call_id"));
+    json!({
+        "id": id.cloned().unwrap_or_default(),
+        "type": "function",
+        "function": {
+            "name": call["function"]["name"],
+            "arguments": call["function"]["arguments"],
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Session;
+    use crate::session::transcript::Transcript;
+
+    fn row(id: i64, role: Role, text: &str) -> Message {
+        Message {
+            id,
+            role,
+            content: Some(Content::Text(text.into())),
+            api_content: None,
+            tool_call_id: None,
+            tool_name: None,
+            tool_calls: Vec::new(),
+            finish_reason: None,
+            reasoning: None,
+            reasoning_content: None,
+            reasoning_details: None,
+            timestamp: 0.0,
+        }
+    }
+
+    fn request(messages: Vec<Message>, context: usize) -> Request {
+        let session = Session {
+            system_prompt: Some("Be kind.".into()),
+            ..Session::unborn("s", 0.0)
+        };
+        let transcript = Transcript::from_rows(messages);
+        let prompt = Prompt {
+            session: &session,
+            transcript: &transcript,
+            message: "And now?",
+            handoff: false,
+        };
+        Request::new(&prompt, "m", context)
+    }
+
+    #[test]
+    fn what_was_said_is_replayed_as_it_was() {
+        let calling = Message {
+            content: None,
+            tool_calls: vec![
+                json!({"id": "c1", "call_id": "x", "response_item_id": "fc", "type": "function",
+                                    "function": {"name": "ls", "arguments": "{}"}}),
+            ],
+            reasoning: Some("hm".into()),
+            reasoning_content: Some("I look.".into()),
+            reasoning_details: Some(json!([{"type": "t"}])),
+            ..row(2, Role::Assistant, "")
+        };
+        let result = Message {
+            tool_call_id: Some("c1".into()),
+            tool_name: Some("ls".into()),
+            ..row(3, Role::Tool, "a.txt")
+        };
+        let replayed = Message {
+            api_content: Some("exact bytes".into()),
+            ..row(1, Role::User, "shown")
+        };
+        let mut request = request(
+            vec![replayed, calling, result, row(4, Role::Assistant, "One.")],
+            100_000,
+        );
+        assert_eq!(
+            request.body()["messages"],
+            json!([
+                {"role": "system", "content": "Be kind."},
+                {"role": "user", "content": "exact bytes"},
+                {"role": "assistant", "content": null,
+                 "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}],
+                 "reasoning_content": "I look.", "reasoning_details": [{"type": "t"}]},
+                {"role": "tool", "content": "a.txt", "tool_call_id": "c1"},
+                {"role": "assistant", "content": "One."},
+                {"role": "user", "content": "And now?"},
+            ])
+        );
+        assert!(request.simplify() && !request.simplify());
+        assert!(!request.body().to_string().contains("reasoning"));
+    }
+
+    #[test]
+    fn a_call_that_nobody_answered_gets_an_answer_in_the_request() {
+        let calling = Message {
+            tool_calls: vec![
+                json!({"id": "c1", "function": {"name": "a", "arguments": ""}}),
+                json!({"id": "c2", "function": {"name": "b", "arguments": ""}}),
+            ],
+            ..row(2, Role::Assistant, "wait")
+        };
+        let result = Message {
+            tool_call_id: Some("c2".into()),
+            ..row(3, Role::Tool, "done")
+        };
+        let request = request(vec![row(1, Role::User, "go"), calling, result], 100_000);
+        let messages = request.body()["messages"].as_array().unwrap().clone();
+        let ids: Vec<&str> = messages
+            .iter()
+            .filter_map(|m| m["tool_call_id"].as_str())
+            .collect();
+        assert_eq!(ids.len(), 2);
+        assert!(ids.contains(&"c1") && ids.contains(&"c2"));
+        assert_eq!(messages.last().unwrap()["content"], "And now?");
+    }
+
+    #[test]
+    fn a_history_that_is_too_long_loses_whole_exchanges_from_the_oldest() {
+        let long = |id| row(id, Role::Assistant, &"x".repeat(3000));
+        let rows = vec![
+            row(1, Role::User, "one"),
+            long(2),
+            row(3, Role::User, "two"),
+            long(4),
+            row(5, Role::User, "three"),
+            long(6),
+        ];
+        let request = request(rows, 3200);
+        assert_eq!(request.cut, 2);
+        let messages = request.body()["messages"].as_array().unwrap();
+        assert_eq!(messages[0]["role"], "system");
+        assert_eq!(messages[1]["content"], "two");
+    }
+}

@@ -1,0 +1,146 @@
+//! The answer as it streams: pieces, thoughts, the cost, and its end. A stream that breaks off is a failure, and what came
+//! of it is in the sink.
+
+use eventsource_stream::Eventsource;
+use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::Value;
+use tokio_stream::StreamExt;
+
+use super::endpoint::explain;
+use crate::agent::{AgentError, Reply, Sink, Usage};
+
+/// The longest reply that is taken.
+const LONGEST_REPLY: usize = 4 << 20;
+
+pub(super) async fn read(response: Response, sink: &Sink<'_>) -> Result<Reply, AgentError> {
+    let kind = response.headers().get(CONTENT_TYPE);
+    let streams = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let mut reading = Reading::default();
+    if !streams {
+        // Some endpoints do not stream whatever they are asked.
+        let body = response.text().await.map_err(|e| broken(&explain(&e)))?;
+        reading.take(&body, sink)?;
+        return reading.end();
+    }
+    let mut events = response.bytes_stream().eventsource();
+    while let Some(event) = events.next().await {
+        let event = event.map_err(|e| match e {
+            eventsource_stream::EventStreamError::Transport(e) => broken(&explain(&e)),
+            other => broken(&other.to_string()),
+        })?;
+        if event.data.trim() == "[DONE]" {
+            reading.done = true;
+            break;
+        }
+        reading.take(&event.data, sink)?;
+    }
+    reading.end()
+}
+
+fn broken(why: &str) -> AgentError {
+    AgentError::Failed(format!("the stream broke off: {why}"))
+}
+
+#[derive(Default)]
+struct Reading {
+    reply: Reply,
+    reasoning: String,
+    finish: Option<String>,
+    done: bool,
+}
+
+impl Reading {
+    /// One chunk, or a whole completion.
+    fn take(&mut self, data: &str, sink: &Sink<'_>) -> Result<(), AgentError> {
+        if data.trim().is_empty() {
+            return Ok(());
+        }
+        let chunk: Value = serde_json::from_str(data).map_err(|e| {
+            let shown: String = data.chars().take(200).collect();
+            AgentError::Failed(format!(
+                "the endpoint sent something that is no JSON ({e}): {shown}"
+            ))
+        })?;
+        if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
+            let message = error.get("message").and_then(Value::as_str);
+            let message = message.map_or_else(|| error.to_string(), str::to_owned);
+            return Err(AgentError::Failed(format!(
+                "the endpoint gave up: {message}"
+            )));
+        }
+        if let Some(model) = chunk.get("model").and_then(Value::as_str) {
+            self.reply.model = Some(model.to_owned());
+        }
+        if let Some(usage) = chunk.get("usage").filter(|usage| usage.is_object()) {
+            self.reply.usage = Some(read_usage(usage));
+        }
+        let Some(choice) = chunk.pointer("/choices/0") else {
+            return Ok(());
+        };
+        let said = choice.get("delta").or_else(|| choice.get("message"));
+        let text = |name: &str| {
+            said.and_then(|said| said.get(name)?.as_str())
+                .unwrap_or_default()
+        };
+        let thought = match text("reasoning_content") {
+            "" => text("reasoning"),
+            thought => thought,
+        };
+        if !thought.is_empty() {
+            self.reasoning.push_str(thought);
+            sink.alive();
+        }
+        let piece = text("content");
+        if !piece.is_empty() {
+            self.reply.text.push_str(piece);
+            sink.push(piece);
+        }
+        if self.reply.text.len() + self.reasoning.len() > LONGEST_REPLY {
+            let limit = LONGEST_REPLY >> 20;
+            return Err(AgentError::Failed(format!(
+                "the reply is longer than {limit} MiB"
+            )));
+        }
+        if let Some(finish) = choice.get("finish_reason").and_then(Value::as_str) {
+            self.finish = Some(finish.to_owned());
+        }
+        Ok(())
+    }
+
+    fn end(self) -> Result<Reply, AgentError> {
+        match self.finish.as_deref() {
+            None if !self.done => return Err(broken("it ended before the reply did")),
+            Some("content_filter") => {
+                return Err(AgentError::Failed(
+                    "the endpoint's filter stopped the reply".into(),
+                ));
+            }
+            Some("tool_calls") if self.reply.text.trim().is_empty() => {
+                return Err(AgentError::Failed(
+                    "the model wants to use tools, and this agent has none".into(),
+                ));
+            }
+            _ => {}
+        }
+        Ok(Reply {
+            reasoning: Some(self.reasoning).filter(|thought| !thought.is_empty()),
+            ..self.reply
+        })
+    }
+}
+
+fn read_usage(usage: &Value) -> Usage {
+    let count = |path: &str| {
+        usage
+            .pointer(path)
+            .and_then(Value::as_u64)
+            .unwrap_or_default()
+    };
+    Usage {
+        input: count("/prompt_tokens"),
+        output: count("/completion_tokens"),
+        cache_read: count("/prompt_tokens_details/cached_tokens"),
+        reasoning: count("/completion_tokens_details/reasoning_tokens"),
+    }
+}

@@ -1,0 +1,62 @@
+//! `hermesctl agents`: who can answer, and how one of them does.
+
+use super::CliError;
+use super::args::{AgentsArgs, AgentsVerb};
+use super::backend::Backend;
+use super::output::{BAD, BOLD, GOOD, Output};
+use crate::client::Client;
+use crate::protocol::{AgentName, AgentTestView, AgentView, Call, Nothing};
+
+pub(super) async fn run(backend: &Backend, out: &Output, args: AgentsArgs) -> Result<(), CliError> {
+    // Whether an agent can be used is the daemon's to say: it may run elsewhere, as somebody else.
+    let client = backend.daemon()?;
+    match args.verb.unwrap_or(AgentsVerb::List) {
+        AgentsVerb::List => list(client, out).await,
+        AgentsVerb::Test { agent } => test(client, out, agent).await,
+    }
+}
+
+async fn list(client: &Client, out: &Output) -> Result<(), CliError> {
+    let agents: Vec<AgentView> = client.call(Call::AgentList(Nothing {})).await?;
+    out.value(&agents)?;
+    let row = |agent: &AgentView| {
+        let state = match (agent.ready, agent.default) {
+            (true, true) => "ready, the default",
+            (true, false) => "ready",
+            (false, _) => "not ready",
+        };
+        vec![
+            agent.name.clone(),
+            state.to_owned(),
+            agent.model.clone().unwrap_or_default(),
+            agent.detail.clone().unwrap_or_default(),
+        ]
+    };
+    out.table(
+        &["AGENT", "STATE", "MODEL", "DETAIL"],
+        &agents.iter().map(row).collect::<Vec<_>>(),
+    )
+}
+
+async fn test(client: &Client, out: &Output, agent: String) -> Result<(), CliError> {
+    let call = Call::AgentTest(AgentName { agent });
+    let test: AgentTestView = client.call(call).await?;
+    out.value(&test)?;
+    if let Some(error) = &test.error {
+        out.line(out.styled(BAD, &format!("{} does not answer", test.agent)))?;
+        return Err(CliError::Failed {
+            message: error.clone(),
+            hint: Some("see `hermesctl agents` and the daemon's log".into()),
+        }
+        .after_value(out));
+    }
+    out.line(out.styled(GOOD, &format!("{} answers", test.agent)))?;
+    if let Some(model) = &test.model {
+        out.line(format!("model        {model}"))?;
+    }
+    if let Some(first) = test.first {
+        out.line(format!("first words  {:.0} ms", first * 1000.0))?;
+    }
+    out.line(format!("whole reply  {:.0} ms", test.whole * 1000.0))?;
+    out.line(out.styled(BOLD, test.reply.as_deref().unwrap_or_default()))
+}

@@ -1,0 +1,157 @@
+//! One message of a chat and its answer: the turn, its end in the transcript, and what is to be sent.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Inner, reply_to};
+use crate::agent::{Agent, Prompt, Reply};
+use crate::store::{Begun, Delivery, Inbound, NewDelivery, Scribe, StoreError, TurnEnd};
+use crate::turn::deliver::InChat;
+use crate::turn::{Lease, Streamed, TurnError, patiently};
+
+/// What became of a turn.
+struct Turn {
+    reply: Result<Reply, TurnError>,
+    /// What was said of the reply by then.
+    partial: String,
+    /// Somebody asked for it to stop.
+    stopped: bool,
+}
+
+impl Inner {
+    /// Runs the turn and returns what is to be sent. `None`: it is answered already, or the daemon stops and it will be
+    /// answered after the next start.
+    pub(super) async fn answer(
+        &self,
+        inbound: &Inbound,
+        session_id: &str,
+        lease: Lease,
+    ) -> Result<Option<Vec<Delivery>>, StoreError> {
+        let (store, stop) = (&self.store, &self.stop);
+        let agent = self.turns.agent_of(session_id, &inbound.source.platform)?;
+        let scribe = agent.as_ref().map_or(Scribe::We, |agent| agent.scribe());
+        let begin = || store.begin_inbound(inbound.id, session_id, scribe);
+        // What a recovery and its own dispatch both found is answered once.
+        let Some(begun) = patiently(stop, begin).await? else {
+            return Ok(None);
+        };
+        let turn = match (agent, begun) {
+            (Err(error), _) => Turn {
+                reply: Err(error),
+                partial: String::new(),
+                stopped: false,
+            },
+            (Ok(agent), Begun::Ask(row)) => {
+                self.ask(inbound, session_id, &lease, agent, row).await?
+            }
+            (_, Begun::Asked(Some(reply))) => Turn {
+                reply: Ok(Reply::from(reply)),
+                partial: String::new(),
+                stopped: false,
+            },
+            // It may have done things already: whether it is to do them again is for the person to say.
+            (_, Begun::Asked(None)) => Turn {
+                reply: Err(TurnError::Agent("it was interrupted at its work".into())),
+                partial: String::new(),
+                stopped: false,
+            },
+        };
+        if matches!(turn.reply, Err(TurnError::Cancelled)) && stop.is_cancelled() {
+            return Ok(None);
+        }
+        self.keep(inbound, session_id, turn).await.map(Some)
+    }
+
+    async fn ask(
+        &self,
+        inbound: &Inbound,
+        session_id: &str,
+        lease: &Lease,
+        agent: Arc<dyn Agent>,
+        row: Option<i64>,
+    ) -> Result<Turn, StoreError> {
+        let briefing = || self.store.briefing(session_id, row);
+        let Some((session, transcript)) = patiently(&self.stop, briefing).await? else {
+            return Err(StoreError::Conflict(format!(
+                "session {session_id} is gone"
+            )));
+        };
+        let prompt = Prompt {
+            session: &session,
+            transcript: &transcript,
+            message: &inbound.text,
+            handoff: false,
+        };
+        let (streamed, cancel) = (Streamed::default(), self.stop.child_token());
+        let _stoppable = self.stoppable(&inbound.session_key, cancel.clone());
+        let shows = self
+            .platforms
+            .adapter(&inbound.source.platform)
+            .map(|platform| InChat {
+                platform,
+                to: inbound.source.clone(),
+            });
+        let shows = shows.as_ref().map(|shows| shows as _);
+        let reply = self
+            .turns
+            .run(lease, agent.as_ref(), prompt, &streamed, shows, &cancel)
+            .await;
+        Ok(Turn {
+            reply,
+            partial: streamed.text(),
+            stopped: cancel.is_cancelled(),
+        })
+    }
+
+    /// The end of the turn in the transcript, and what the person gets.
+    async fn keep(
+        &self,
+        inbound: &Inbound,
+        session_id: &str,
+        turn: Turn,
+    ) -> Result<Vec<Delivery>, StoreError> {
+        let (store, stop) = (&self.store, &self.stop);
+        let send = |text: String| -> Vec<NewDelivery> { vec![reply_to(inbound, session_id, text)] };
+        let (end, sends) = match turn.reply {
+            Ok(reply) => {
+                let sends = send(reply.text.clone());
+                (TurnEnd::Answered(reply), sends)
+            }
+            Err(TurnError::Cancelled) if turn.stopped => {
+                let said = format!("{}\n(stopped)", turn.partial.trim_end());
+                let sends = send(said.trim_start().to_owned());
+                (TurnEnd::CutOff(turn.partial), sends)
+            }
+            Err(error) => {
+                tracing::warn!(%error, session = session_id, "a turn failed");
+                let text = format!("I could not answer: {error}. Say it again to try once more.");
+                let (reason, sends) = (error.to_string(), send(text));
+                let keep = || store.fail_inbound(inbound.id, session_id, &reason, sends.clone());
+                return patiently(stop, keep).await;
+            }
+        };
+        let keep = || store.answer_inbound(inbound.id, session_id, &end, sends.clone());
+        patiently(stop, keep).await
+    }
+
+    /// From now on `/stop` in this chat cancels this; until what is returned is dropped.
+    fn stoppable(&self, key: &str, cancel: CancellationToken) -> Stoppable<'_> {
+        self.answering().insert(key.to_owned(), cancel);
+        Stoppable {
+            inner: self,
+            key: key.to_owned(),
+        }
+    }
+}
+
+struct Stoppable<'a> {
+    inner: &'a Inner,
+    key: String,
+}
+
+impl Drop for Stoppable<'_> {
+    fn drop(&mut self) {
+        self.inner.answering().remove(&self.key);
+    }
+}

@@ -1,0 +1,49 @@
+//! Which agent a session is remembered with, and taking back what an agent wrote that was cut off.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::messages::{self, Said};
+use super::{Store, StoreError, turns};
+
+impl Store {
+    /// The agent that was chosen for this session alone.
+    pub fn remembered_agent(&self, session_id: &str) -> Result<Option<String>, StoreError> {
+        self.look(|c| {
+            let mut statement =
+                c.prepare_cached("SELECT agent FROM hermesd_agents WHERE session_id = ?1")?;
+            Ok(statement
+                .query_row([session_id], |row| row.get(0))
+                .optional()?)
+        })
+    }
+
+    pub async fn remember_agent(&self, session_id: &str, agent: &str) -> Result<(), StoreError> {
+        let (session_id, agent) = (session_id.to_owned(), agent.to_owned());
+        self.write(move |c| {
+            c.execute(
+                "INSERT INTO hermesd_agents (session_id, agent) VALUES (?1, ?2)
+                 ON CONFLICT (session_id) DO UPDATE SET agent = ?2",
+                params![session_id, agent],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes what an agent has written of a turn out of the live transcript, as a rewind does, so that it can be asked again.
+    pub async fn retract_turn(&self, session_id: &str) -> Result<(), StoreError> {
+        let session_id = session_id.to_owned();
+        self.write(move |c| {
+            let rows = turns::rows_of_agent(c, &session_id)?;
+            if !rows.is_empty() {
+                messages::retract(c, &session_id, &Said::of(rows))?;
+            }
+            c.execute(
+                "UPDATE hermesd_turns SET running = 0, words = NULL WHERE session_id = ?1",
+                [&session_id],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,185 @@
+//! Questions that agents have for people, and the answers that come back, from wherever the person is.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::oneshot;
+
+use crate::agent::{Answered, Question};
+
+/// Shows a question to a person who does not listen to events: in a chat, say.
+#[async_trait]
+pub trait Shows: Send + Sync {
+    async fn show(&self, question: &Question);
+}
+
+/// The open questions, by session: a session has one turn, and a turn asks one thing at a time.
+#[derive(Clone)]
+pub struct Questions {
+    open: Arc<Mutex<HashMap<String, Open>>>,
+    patience: Duration,
+}
+
+struct Open {
+    question: Question,
+    answer: oneshot::Sender<Answered>,
+}
+
+/// What becomes of a reply to a question.
+#[derive(Debug, PartialEq)]
+pub enum Heard {
+    /// It was an answer.
+    Answered,
+    /// There is a question, and this is no answer to it.
+    NotAnAnswer(String),
+    /// Nobody asked anything.
+    NoQuestion,
+}
+
+impl Questions {
+    pub fn new(patience: Duration) -> Questions {
+        Questions {
+            open: Arc::default(),
+            patience,
+        }
+    }
+
+    pub(crate) fn ask(&self, session_id: &str, question: Question) -> Asked {
+        let (answer, answered) = oneshot::channel();
+        self.locked()
+            .insert(session_id.to_owned(), Open { question, answer });
+        Asked {
+            session_id: session_id.to_owned(),
+            answered: Some(answered),
+            questions: self.clone(),
+        }
+    }
+
+    /// The person has said something; it may be the answer.
+    pub fn hear(&self, session_id: &str, words: &str) -> Heard {
+        let mut open = self.locked();
+        let Some(Open { question, .. }) = open.get(session_id) else {
+            return Heard::NoQuestion;
+        };
+        let Some(answer) = read(question, words) else {
+            return Heard::NotAnAnswer(in_words(question));
+        };
+        if let Some(open) = open.remove(session_id) {
+            let _ = open.answer.send(answer);
+        }
+        Heard::Answered
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.locked().is_empty()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, Open>> {
+        self.open
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A question that waits. Dropped, it is withdrawn.
+pub(crate) struct Asked {
+    session_id: String,
+    answered: Option<oneshot::Receiver<Answered>>,
+    questions: Questions,
+}
+
+impl Asked {
+    pub(crate) async fn answered(mut self) -> Answered {
+        let Some(answered) = self.answered.take() else {
+            return Answered::Nobody;
+        };
+        match tokio::time::timeout(self.questions.patience, answered).await {
+            Ok(Ok(answer)) => answer,
+            _ => Answered::Nobody,
+        }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.questions.locked().remove(&self.session_id);
+    }
+}
+
+/// A choice by its number or its words; any other words where those are welcome.
+fn read(question: &Question, words: &str) -> Option<Answered> {
+    let words = words.trim();
+    let numbered = words
+        .parse::<usize>()
+        .ok()
+        .filter(|n| (1..=question.choices.len()).contains(n))
+        .map(|n| n - 1);
+    let named = || {
+        question
+            .choices
+            .iter()
+            .position(|choice| choice.eq_ignore_ascii_case(words))
+    };
+    match numbered.or_else(named) {
+        Some(at) => Some(Answered::Choice(at)),
+        None if question.open && !words.is_empty() => Some(Answered::Words(words.to_owned())),
+        None => None,
+    }
+}
+
+/// The question with its choices numbered, as it is shown where there are no buttons.
+pub fn in_words(question: &Question) -> String {
+    let mut text = question.text.trim_end().to_owned();
+    for (at, choice) in question.choices.iter().enumerate() {
+        text.push_str(&format!("\n{}. {choice}", at + 1));
+    }
+    if !question.choices.is_empty() {
+        let other = if question.open {
+            ", or in your own words"
+        } else {
+            ""
+        };
+        text.push_str(&format!("\nAnswer with a number{other}."));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn question(open: bool) -> Question {
+        Question {
+            text: "Run it?".into(),
+            choices: vec!["Yes".into(), "No".into()],
+            open,
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_reaches_whoever_asked_and_is_heard_once() {
+        let questions = Questions::new(Duration::from_secs(60));
+        assert_eq!(questions.hear("s", "1"), Heard::NoQuestion);
+        let asked = questions.ask("s", question(false));
+        let again = questions.hear("s", "perhaps");
+        assert!(matches!(again, Heard::NotAnAnswer(text) if text.contains("2. No")));
+        assert_eq!(questions.hear("other", "2"), Heard::NoQuestion);
+        assert_eq!(questions.hear("s", " no "), Heard::Answered);
+        assert_eq!(questions.hear("s", "2"), Heard::NoQuestion);
+        assert_eq!(asked.answered().await, Answered::Choice(1));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_is_waited_for_for_ever_and_a_withdrawn_question_is_gone() {
+        let questions = Questions::new(Duration::from_secs(60));
+        let asked = questions.ask("s", question(true));
+        assert_eq!(asked.answered().await, Answered::Nobody);
+        drop(questions.ask("s", question(true)));
+        assert_eq!(questions.hear("s", "words"), Heard::NoQuestion);
+        let asked = questions.ask("s", question(true));
+        assert_eq!(questions.hear("s", "words"), Heard::Answered);
+        assert_eq!(asked.answered().await, Answered::Words("words".into()));
+    }
+}
