@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::command::CommandAgent;
 use super::echo::Echo;
+use super::hermes::{self, Hermes};
 use super::openai::OpenAi;
 use super::{Agent, Program};
 use crate::config::{AgentConfig, Config};
@@ -45,6 +46,7 @@ impl Agents {
             pace: settings.echo_pace,
         };
         let all = BTreeMap::from([
+            ("hermes", hermes(config)),
             ("openai", openai(settings)),
             ("command", command(settings)),
             ("echo", Standing::Ready(Arc::new(echo))),
@@ -108,7 +110,26 @@ impl Agents {
 }
 
 /// Which agent is the default when nobody says: the first of these that is ready.
-const BY_ITSELF: [&str; 2] = ["openai", "echo"];
+const BY_ITSELF: [&str; 3] = ["hermes", "openai", "echo"];
+
+fn hermes(config: &Config) -> Standing {
+    let settings = &config.agent;
+    let Some(python) = settings.hermes_python.clone().or_else(hermes::python) else {
+        let why =
+            "no Hermes is installed here: put `hermes` on the path, or set agents.hermes.python";
+        return Standing::Missing(why.into());
+    };
+    let python = python.display().to_string();
+    let program = Program {
+        words: [python.as_str(), "-m", "tui_gateway.entry"]
+            .map(str::to_owned)
+            .into(),
+        name: "hermes",
+        environment: vec![("HERMES_HOME".into(), config.home.display().to_string())],
+        withheld: settings.withheld.clone(),
+    };
+    Standing::Ready(Arc::new(Hermes::new(program, settings.idle)))
+}
 
 fn openai(settings: &AgentConfig) -> Standing {
     let Some(config) = settings.openai.clone() else {

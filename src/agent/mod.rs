@@ -3,9 +3,11 @@
 mod choose;
 pub mod command;
 pub mod echo;
+pub mod hermes;
 pub mod openai;
 mod process;
 mod sink;
+mod supervised;
 
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;

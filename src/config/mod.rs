@@ -91,6 +91,9 @@ pub struct AgentConfig {
     /// Between two words of the embedded agent.
     pub echo_pace: Option<Duration>,
     pub openai: Option<OpenAiConfig>,
+    pub hermes_python: Option<PathBuf>,
+    /// After which a process that nobody needs ends.
+    pub idle: Duration,
     /// The program that answers, split into words.
     pub command: Option<Vec<String>>,
     /// The agents of platforms that have one of their own.
@@ -209,6 +212,8 @@ fn build(
             },
             echo_pace: get.duration_or_off("agent.echo_pace"),
             openai: openai(&get),
+            hermes_python: get.text("agents.hermes.python").map(PathBuf::from),
+            idle: get.duration("agents.idle_timeout"),
             command: words(&get, "agents.command.command")?,
             by_platform: PLATFORMS
                 .iter()

@@ -183,6 +183,18 @@ fn all() -> Vec<Setting> {
     );
 
     add(
+        "agents.idle_timeout",
+        time(SECOND),
+        Some("15m"),
+        "An agent's process that nobody has needed for this long ends.",
+    );
+    add(
+        "agents.hermes.python",
+        Kind::Text,
+        None,
+        "The Python interpreter of a Hermes install; unset, that of the program hermes on the path.",
+    );
+    add(
         "agents.openai.base_url",
         Kind::Text,
         None,

@@ -130,20 +130,27 @@ impl Store {
         Ok(closed)
     }
 
-    /// A terminal that exits after its session went to a chat ends the row that the chat now owns; this reopens it.
+    /// A terminal that exits after its session went to a chat ends the row that the chat now owns, and so does an agent that
+    /// lets go of a session; this reopens it.
     pub async fn reopen_handed_off(&self, since: f64) -> Result<Vec<String>, StoreError> {
+        let scope = self.scope();
         let wanted = move |c: &Connection| -> Result<Vec<String>, StoreError> {
             let mut statement = c.prepare_cached(
                 "SELECT id FROM sessions s
                  WHERE end_reason IN ('cli_close', 'agent_close', 'tui_close') AND ended_at >= ?1
-                   AND EXISTS (SELECT 1 FROM hermesd_handoffs h
-                               WHERE h.session_id = s.id AND h.session_key = s.session_key AND h.state = 'completed'
-                                 AND h.ended_at >= ?1 AND h.requested_at <= s.ended_at)",
+                   AND (EXISTS (SELECT 1 FROM hermesd_handoffs h
+                                WHERE h.session_id = s.id AND h.session_key = s.session_key AND h.state = 'completed'
+                                  AND h.ended_at >= ?1 AND h.requested_at <= s.ended_at)
+                        OR (end_reason <> 'cli_close'
+                            AND EXISTS (SELECT 1 FROM gateway_routing g
+                                        WHERE g.scope = ?2 AND g.session_key = s.session_key
+                                          AND json_valid(g.entry_json)
+                                          AND json_extract(g.entry_json, '$.session_id') = s.id)))",
             )?;
-            let ids = statement.query_map([since], |row| row.get(0))?;
+            let ids = statement.query_map(params![since, scope], |row| row.get(0))?;
             Ok(ids.collect::<Result<_, _>>()?)
         };
-        if self.read(wanted).await?.is_empty() {
+        if self.read(wanted.clone()).await?.is_empty() {
             return Ok(Vec::new());
         }
         // Asked again under the lock: whoever closed the conversation meanwhile keeps the word.

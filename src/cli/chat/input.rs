@@ -77,9 +77,10 @@ impl Input {
         }
     }
 
-    /// What a person types while an answer comes. A pipe waits for its turn.
-    pub(super) async fn typed(&mut self) -> Heard {
+    /// What a person types while an answer comes; with a prompt when the agent waits for it. A pipe waits for its turn.
+    pub(super) async fn hear(&mut self, asked: bool) -> Heard {
         match self {
+            _ if asked => self.line().await,
             Input::Person(editor) => editor.typed().await,
             Input::Pipe(_) => std::future::pending().await,
         }

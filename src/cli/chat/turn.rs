@@ -6,12 +6,14 @@ use tokio::time::{Instant, interval};
 
 use super::editor::Heard;
 use super::{Chat, Next, Sent};
+use crate::agent::Question;
 use crate::cli::CliError;
 use crate::cli::markdown::Markdown;
 use crate::cli::output::{BOLD, FAINT, Output};
 use crate::client::{ClientError, News};
 use crate::command::{self, Command, Place, Typed};
 use crate::protocol::{Call, ChatSay, ChatTurnView, EventKind, Nothing};
+use crate::turn::in_words;
 
 const TICK: Duration = Duration::from_secs(1);
 
@@ -26,11 +28,13 @@ impl Chat<'_> {
         let mut screen = Screen::new(self.out, self.input.is_interactive());
         let mut ticks = interval(TICK);
         let mut interrupts = 0;
+        // The agent waits for a word of the person's.
+        let mut asked = false;
         loop {
             tokio::select! {
                 biased;
                 news = client.news() => match news {
-                    Some(news) => screen.hear(&news)?,
+                    Some(news) => asked |= screen.hear(&news)?,
                     None => {
                         screen.close()?;
                         return Err(self.lost());
@@ -62,7 +66,10 @@ impl Chat<'_> {
                         return self.end_by(ended).await;
                     }
                 },
-                heard = self.input.typed() => match heard {
+                heard = self.input.hear(asked) => match heard {
+                    Heard::Line(line) if asked && !is_command(&line) => {
+                        asked = self.answer_question(line).await?;
+                    }
                     Heard::Line(line) => match command::read(&line, Place::Terminal) {
                         Typed::Command(Command::Stop, _) => stop(client).await?,
                         Typed::Command(Command::Quit, _) => {
@@ -82,6 +89,32 @@ impl Chat<'_> {
             }
         }
     }
+
+    /// Gives the agent its answer. True: it was none, and the question stands.
+    async fn answer_question(&mut self, line: String) -> Result<bool, CliError> {
+        let answer = ChatSay { text: line.clone() };
+        let told = self
+            .client
+            .call::<serde_json::Value>(Call::ChatAnswer(answer));
+        match told.await {
+            Ok(_) => Ok(false),
+            Err(ClientError::Refused(error)) => {
+                let kind = error.data.as_ref().map(|data| data.kind.as_str());
+                if kind == Some("no_question") {
+                    // It waits no longer; the words are a message then.
+                    self.queued.push_back(line);
+                    return Ok(false);
+                }
+                self.out.line(&error.message)?;
+                Ok(true)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+fn is_command(line: &str) -> bool {
+    !matches!(command::read(line, Place::Terminal), Typed::Words)
 }
 
 async fn stop(client: &crate::client::Client) -> Result<(), CliError> {
@@ -118,7 +151,8 @@ impl<'a> Screen<'a> {
         }
     }
 
-    fn hear(&mut self, news: &News) -> Result<(), CliError> {
+    /// True: the agent asks something.
+    fn hear(&mut self, news: &News) -> Result<bool, CliError> {
         match news {
             News::Missed(_) => self.lost = true,
             News::Event(event) => match &event.event {
@@ -128,10 +162,26 @@ impl<'a> Screen<'a> {
                 {
                     self.show(text)?;
                 }
+                EventKind::TurnQuestion {
+                    turn,
+                    text,
+                    choices,
+                    open,
+                    ..
+                } if self.turn == Some(*turn) => {
+                    self.close()?;
+                    let question = Question {
+                        text: text.clone(),
+                        choices: choices.clone(),
+                        open: *open,
+                    };
+                    self.out.line(self.out.styled(BOLD, &in_words(&question)))?;
+                    return Ok(true);
+                }
                 _ => {}
             },
         }
-        Ok(())
+        Ok(false)
     }
 
     fn show(&mut self, text: &str) -> Result<(), CliError> {

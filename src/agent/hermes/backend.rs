@@ -1,0 +1,251 @@
+//! Hermes' own backend as a process: newline-delimited JSON-RPC over its standard input and output. Requests are answered
+//! by number, what happens in a session comes as events.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::AgentError;
+use crate::agent::process::{Process, Program};
+use crate::agent::supervised::Served;
+
+/// How long it may take to come up, to answer a request, and to end in good order.
+const START: Duration = Duration::from_secs(60);
+const ANSWER: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_secs(3);
+/// Events of a session that may wait for its turn.
+const EVENTS: usize = 4096;
+
+pub(super) struct Backend {
+    stdin: tokio::sync::Mutex<ChildStdin>,
+    next: AtomicU64,
+    shared: Arc<Shared>,
+    /// Sessions that it has open: our id, its own.
+    open: Mutex<HashMap<String, Open>>,
+}
+
+/// A session that the backend has in its memory.
+#[derive(Debug, Clone)]
+pub(super) struct Open {
+    /// Its name there.
+    pub(super) live: String,
+    /// What it last said in it. Where the transcript ends otherwise, somebody else has spoken since.
+    pub(super) said: Option<String>,
+}
+
+#[derive(Default)]
+struct Shared {
+    answers: Mutex<HashMap<u64, oneshot::Sender<Result<Value, String>>>>,
+    listeners: Mutex<HashMap<String, mpsc::Sender<Event>>>,
+    ready: CancellationToken,
+    ended: CancellationToken,
+    /// Why it ended.
+    reason: Mutex<Option<String>>,
+}
+
+/// Something that happened in a session.
+#[derive(Debug, Clone)]
+pub(super) struct Event {
+    pub(super) kind: String,
+    pub(super) payload: Value,
+}
+
+impl Backend {
+    pub(super) async fn start(program: &Program) -> Result<Backend, AgentError> {
+        let mut process = program.start()?;
+        let (stdin, stdout) = process.pipes()?;
+        let shared: Arc<Shared> = Arc::default();
+        tokio::spawn(attend(process, stdout, shared.clone()));
+        let backend = Backend {
+            stdin: tokio::sync::Mutex::new(stdin),
+            next: AtomicU64::new(1),
+            shared,
+            open: Mutex::default(),
+        };
+        tokio::select! {
+            () = backend.shared.ready.cancelled() => Ok(backend),
+            () = backend.shared.ended.cancelled() => Err(backend.why()),
+            () = tokio::time::sleep(START) => Err(AgentError::Failed(format!(
+                "Hermes was not ready within {} s", START.as_secs()
+            ))),
+        }
+    }
+
+    /// A request and its answer.
+    pub(super) async fn call(&self, method: &str, params: Value) -> Result<Value, AgentError> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let (answer, answered) = oneshot::channel();
+        locked(&self.shared.answers).insert(id, answer);
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
+        let line = format!("{request}\n");
+        let written = self.stdin.lock().await.write_all(line.as_bytes()).await;
+        let answered = async {
+            if written.is_err() {
+                self.shared.ended.cancelled().await;
+            }
+            tokio::time::timeout(ANSWER, answered).await
+        };
+        tokio::select! {
+            answer = answered => match answer {
+                Ok(Ok(Ok(result))) => Ok(result),
+                Ok(Ok(Err(message))) => Err(AgentError::Failed(format!("Hermes refused {method}: {message}"))),
+                Ok(Err(_)) => Err(self.why()),
+                Err(_) => {
+                    locked(&self.shared.answers).remove(&id);
+                    Err(AgentError::Failed(format!("Hermes did not answer {method} within {} s", ANSWER.as_secs())))
+                }
+            },
+            () = self.shared.ended.cancelled() => Err(self.why()),
+        }
+    }
+
+    /// What happens in a session from now on.
+    pub(super) fn listen(&self, live: &str) -> Listening {
+        let (tell, events) = mpsc::channel(EVENTS);
+        locked(&self.shared.listeners).insert(live.to_owned(), tell);
+        Listening {
+            live: live.to_owned(),
+            events,
+            shared: self.shared.clone(),
+        }
+    }
+
+    pub(super) fn opened(&self, session_id: &str) -> Option<Open> {
+        locked(&self.open).get(session_id).cloned()
+    }
+
+    pub(super) fn remember(&self, session_id: &str, open: Open) {
+        locked(&self.open).insert(session_id.to_owned(), open);
+    }
+
+    pub(super) fn forget(&self, session_id: &str) {
+        locked(&self.open).remove(session_id);
+    }
+
+    /// Why it is no more.
+    pub(super) fn why(&self) -> AgentError {
+        let reason = locked(&self.shared.reason).clone();
+        AgentError::Failed(reason.unwrap_or_else(|| "Hermes has ended".to_owned()))
+    }
+}
+
+#[async_trait]
+impl Served for Backend {
+    fn is_alive(&self) -> bool {
+        !self.shared.ended.is_cancelled()
+    }
+
+    /// Its sessions are closed one by one, so that it keeps what it has learned; then it sees the end of its input.
+    async fn close(&self) {
+        let open: Vec<Open> = locked(&self.open).drain().map(|(_, open)| open).collect();
+        let ending = async {
+            for session in open {
+                let params = json!({"session_id": session.live});
+                let _ = self.call("session.close", params).await;
+            }
+            let _ = self.stdin.lock().await.shutdown().await;
+            self.shared.ended.cancelled().await;
+        };
+        let _ = tokio::time::timeout(END, ending).await;
+        // Whoever holds the process lets go of it, and it ends with its group.
+        self.shared.ended.cancel();
+    }
+}
+
+/// A session's events. Dropped, nobody listens any more.
+pub(super) struct Listening {
+    live: String,
+    events: mpsc::Receiver<Event>,
+    shared: Arc<Shared>,
+}
+
+impl Listening {
+    /// `None`: the process has ended.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        tokio::select! {
+            biased;
+            event = self.events.recv() => event,
+            () = self.shared.ended.cancelled() => None,
+        }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        locked(&self.shared.listeners).remove(&self.live);
+    }
+}
+
+/// Reads until the process ends or is no longer wanted, and holds it that long.
+async fn attend(mut process: Process, stdout: ChildStdout, shared: Arc<Shared>) {
+    let mut lines = BufReader::new(stdout).lines();
+    loop {
+        let line = tokio::select! {
+            line = lines.next_line() => line,
+            () = shared.ended.cancelled() => return,
+        };
+        match line {
+            Ok(Some(line)) => hear(&shared, &line).await,
+            Ok(None) | Err(_) => break,
+        }
+    }
+    let ended = tokio::time::timeout(END, process.ended()).await;
+    let reason = match ended {
+        Ok(Err(error)) => format!("Hermes has ended: {error}"),
+        Ok(Ok(())) => process.complained("Hermes has ended by itself").to_string(),
+        Err(_) => process.complained("Hermes says nothing more").to_string(),
+    };
+    *locked(&shared.reason) = Some(reason);
+    locked(&shared.answers).clear();
+    shared.ended.cancel();
+}
+
+async fn hear(shared: &Shared, line: &str) {
+    let Ok(mut message) = serde_json::from_str::<Value>(line) else {
+        tracing::debug!(line, "Hermes said something that is no JSON");
+        return;
+    };
+    if message["method"] == "event" {
+        let mut params = message["params"].take();
+        let kind = params["type"].as_str().unwrap_or_default().to_owned();
+        if kind == "gateway.ready" {
+            shared.ready.cancel();
+            return;
+        }
+        let session = params["session_id"].as_str().unwrap_or_default();
+        let listener = locked(&shared.listeners).get(session).cloned();
+        if let Some(listener) = listener {
+            let payload = params["payload"].take();
+            let _ = listener.send(Event { kind, payload }).await;
+        }
+        return;
+    }
+    let Some(answer) = message["id"]
+        .as_u64()
+        .and_then(|id| locked(&shared.answers).remove(&id))
+    else {
+        return;
+    };
+    let result = match message.get("error") {
+        Some(error) => Err(error["message"]
+            .as_str()
+            .unwrap_or("no reason given")
+            .to_owned()),
+        None => Ok(message["result"].take()),
+    };
+    let _ = answer.send(result);
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}

@@ -1,0 +1,265 @@
+//! The user's own Hermes, with its tools, memory and skills. One process serves many sessions; it knows them by their id
+//! from `state.db`, and writes the rows of a turn itself.
+
+mod backend;
+mod find;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+pub use find::python;
+
+use super::process::Program;
+use super::supervised::Supervised;
+use super::{Agent, AgentError, Answered, Prompt, Question, Reply, Sink, Usage};
+use crate::session::transcript::{Role, Transcript};
+use crate::store::Scribe;
+use crate::turn::PROBE;
+use backend::{Backend, Event, Open};
+
+/// How long an interrupted turn may take to come to rest.
+const REST: Duration = Duration::from_secs(4);
+
+pub struct Hermes {
+    program: Program,
+    backend: Supervised<Backend>,
+}
+
+impl Hermes {
+    pub fn new(program: Program, idle: Duration) -> Hermes {
+        Hermes {
+            program,
+            backend: Supervised::new("hermes", idle),
+        }
+    }
+
+    /// The session as the backend has it: from its memory where nobody else has spoken since, else read anew.
+    async fn open(&self, backend: &Backend, prompt: &Prompt<'_>) -> Result<String, AgentError> {
+        let id = &prompt.session.id;
+        if let Some(open) = backend.opened(id) {
+            if open.said.is_some() && open.said == last_said(prompt.transcript) {
+                return Ok(open.live);
+            }
+            backend.forget(id);
+            let params = json!({"session_id": open.live});
+            let _ = backend.call("session.close", params).await;
+        }
+        let opened = match id.as_str() {
+            PROBE => backend.call("session.create", json!({})).await?,
+            id => {
+                let opened = backend
+                    .call("session.resume", json!({"session_id": id}))
+                    .await?;
+                let resumed = opened["resumed"].as_str();
+                if resumed.is_some_and(|resumed| resumed != id) {
+                    tracing::debug!(
+                        session = id,
+                        resumed,
+                        "Hermes goes on in another part of this session"
+                    );
+                }
+                opened
+            }
+        };
+        let live = opened["session_id"].as_str().ok_or_else(|| {
+            AgentError::Failed("Hermes opened the session without a name for it".into())
+        })?;
+        let open = Open {
+            live: live.to_owned(),
+            said: None,
+        };
+        backend.remember(id, open);
+        Ok(live.to_owned())
+    }
+}
+
+/// The agent's last words in a transcript, if it ends with them.
+fn last_said(transcript: &Transcript) -> Option<String> {
+    let last = transcript.messages.last()?;
+    (last.role == Role::Assistant).then(|| last.plain().trim().to_owned())
+}
+
+#[async_trait]
+impl Agent for Hermes {
+    fn name(&self) -> &'static str {
+        "hermes"
+    }
+
+    fn scribe(&self) -> Scribe {
+        Scribe::TheAgent
+    }
+
+    async fn turn(
+        &self,
+        prompt: Prompt<'_>,
+        sink: &Sink<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<Reply, AgentError> {
+        let backend = self.backend.get(|| Backend::start(&self.program)).await?;
+        sink.alive();
+        let live = self.open(&backend, &prompt).await?;
+        sink.alive();
+        let mut events = backend.listen(&live);
+        let submit = json!({"session_id": live, "text": prompt.message});
+        backend.call("prompt.submit", submit).await?;
+        let mut stopping = false;
+        let outcome = loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = cancel.cancelled(), if !stopping => {
+                    stopping = true;
+                    let interrupt = json!({"session_id": live});
+                    let _ = backend.call("session.interrupt", interrupt).await;
+                    continue;
+                }
+                () = tokio::time::sleep(REST), if stopping => break Err(AgentError::Cancelled),
+            };
+            let Some(event) = event else {
+                break Err(backend.why());
+            };
+            if let Some(outcome) = hear(&backend, &live, sink, &event).await? {
+                break outcome;
+            }
+        };
+        let outcome = match outcome {
+            _ if stopping => Err(AgentError::Cancelled),
+            outcome => outcome,
+        };
+        match &outcome {
+            Ok(reply) => {
+                let said = Some(reply.text.trim().to_owned());
+                backend.remember(&prompt.session.id, Open { live, said });
+                self.backend.worked().await;
+            }
+            // What it has in its memory now may be another thing than the transcript.
+            Err(_) => backend.remember(&prompt.session.id, Open { live, said: None }),
+        }
+        outcome
+    }
+
+    async fn close(&self) {
+        self.backend.close().await;
+    }
+}
+
+/// One event of a turn; the turn's end, if it is that.
+async fn hear(
+    backend: &Backend,
+    live: &str,
+    sink: &Sink<'_>,
+    event: &Event,
+) -> Result<Option<Result<Reply, AgentError>>, AgentError> {
+    let payload = &event.payload;
+    let text = |name: &str| payload[name].as_str().unwrap_or_default();
+    match event.kind.as_str() {
+        "message.delta" => sink.push(text("text")),
+        "message.complete" => return Ok(Some(complete(payload))),
+        "error" => return Ok(Some(Err(AgentError::Failed(text("message").to_owned())))),
+        "approval.request" => {
+            let choice = approve(sink, payload).await;
+            let answer = json!({"session_id": live, "choice": choice});
+            backend.call("approval.respond", answer).await?;
+        }
+        "clarify.request" => {
+            let answer = clarify(sink, payload).await;
+            let answer =
+                json!({"session_id": live, "request_id": payload["request_id"], "answer": answer});
+            backend.call("clarify.respond", answer).await?;
+        }
+        // Nobody is to type a password into a chat.
+        kind @ ("sudo.request" | "secret.request") => {
+            let (method, name) = match kind {
+                "sudo.request" => ("sudo.respond", "password"),
+                _ => ("secret.respond", "value"),
+            };
+            let answer = json!({"session_id": live, "request_id": payload["request_id"], name: ""});
+            backend.call(method, answer).await?;
+        }
+        _ => sink.alive(),
+    }
+    Ok(None)
+}
+
+fn complete(payload: &Value) -> Result<Reply, AgentError> {
+    let text = payload["text"].as_str().unwrap_or_default();
+    match payload["status"].as_str() {
+        Some("error") => {
+            let reason = text.strip_prefix("Error: ").unwrap_or(text);
+            return Err(AgentError::Failed(reason.to_owned()));
+        }
+        Some("interrupted") => return Err(AgentError::Cancelled),
+        _ => {}
+    }
+    let usage = &payload["usage"];
+    let count = |name: &str| usage[name].as_u64().unwrap_or_default();
+    Ok(Reply {
+        text: text.to_owned(),
+        reasoning: None,
+        model: usage["model"].as_str().map(str::to_owned),
+        usage: usage.is_object().then(|| Usage {
+            input: count("input"),
+            output: count("output"),
+            cache_read: 0,
+            reasoning: count("reasoning"),
+        }),
+    })
+}
+
+/// What Hermes calls the choices, and what people read.
+const APPROVALS: [(&str, &str); 4] = [
+    ("once", "Yes, this once"),
+    ("session", "Yes, for this session"),
+    ("always", "Yes, always"),
+    ("deny", "No"),
+];
+
+/// Asks whether a command may run. Without an answer it may not.
+async fn approve(sink: &Sink<'_>, payload: &Value) -> &'static str {
+    let offered = payload["choices"].as_array();
+    let is_offered = |name: &str| match offered {
+        Some(offered) => offered.iter().any(|choice| choice == name),
+        None => matches!(name, "once" | "deny"),
+    };
+    let choices: Vec<(&'static str, &str)> = APPROVALS
+        .into_iter()
+        .filter(|(name, _)| is_offered(name))
+        .collect();
+    let command = payload["command"].as_str().unwrap_or("something");
+    let why = payload["description"].as_str().unwrap_or_default();
+    let question = Question {
+        text: format!("May I run this?\n{command}\n{why}")
+            .trim_end()
+            .to_owned(),
+        choices: choices
+            .iter()
+            .map(|(_, words)| (*words).to_owned())
+            .collect(),
+        open: false,
+    };
+    match sink.ask(question).await {
+        Answered::Choice(at) => choices.get(at).map_or("deny", |(name, _)| name),
+        Answered::Words(_) | Answered::Nobody => "deny",
+    }
+}
+
+async fn clarify(sink: &Sink<'_>, payload: &Value) -> String {
+    let choices: Vec<String> = payload["choices"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|choice| choice.as_str().map(str::to_owned))
+        .collect();
+    let question = Question {
+        text: payload["question"].as_str().unwrap_or("?").to_owned(),
+        choices: choices.clone(),
+        open: true,
+    };
+    match sink.ask(question).await {
+        Answered::Choice(at) => choices.get(at).cloned().unwrap_or_default(),
+        Answered::Words(words) => words,
+        Answered::Nobody => String::new(),
+    }
+}
