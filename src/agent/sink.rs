@@ -68,6 +68,11 @@ impl Sink<'_> {
     /// Asks the person, and waits for an answer within the time that people get for it.
     pub async fn ask(&self, question: Question) -> Answered {
         self.beat(|pulse| pulse.asking = true);
+        tracing::debug!(
+            session = self.session_id,
+            question = question.text,
+            "the agent asks the person"
+        );
         let asked = self.questions.ask(self.session_id, question.clone());
         self.bus.tell(Event::TurnQuestion {
             session_id: self.session_id.to_owned(),
