@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::acp::Acp;
 use super::command::CommandAgent;
 use super::echo::Echo;
 use super::hermes::{self, Hermes};
 use super::openai::OpenAi;
 use super::{Agent, Program};
 use crate::config::{AgentConfig, Config};
+use crate::store::Store;
 
 /// An agent, or why there is none under its name.
 #[derive(Clone)]
@@ -40,7 +42,7 @@ impl Agents {
     }
 
     /// What the configuration says.
-    pub fn configured(config: &Config) -> Agents {
+    pub fn configured(config: &Config, store: &Store) -> Agents {
         let settings = &config.agent;
         let echo = Echo {
             pace: settings.echo_pace,
@@ -48,6 +50,7 @@ impl Agents {
         let all = BTreeMap::from([
             ("hermes", hermes(config)),
             ("openai", openai(settings)),
+            ("acp", acp(settings, store)),
             ("command", command(settings)),
             ("echo", Standing::Ready(Arc::new(echo))),
         ]);
@@ -141,16 +144,30 @@ fn openai(settings: &AgentConfig) -> Standing {
     }
 }
 
+fn acp(settings: &AgentConfig, store: &Store) -> Standing {
+    match settings.acp.clone() {
+        None => Standing::Missing("set agents.acp.command".into()),
+        Some(words) => {
+            let program = program("acp", words, settings);
+            Standing::Ready(Arc::new(Acp::new(program, settings.idle, store.clone())))
+        }
+    }
+}
+
 fn command(settings: &AgentConfig) -> Standing {
     match settings.command.clone() {
         None => Standing::Missing("set agents.command.command".into()),
         Some(words) => Standing::Ready(Arc::new(CommandAgent {
-            program: Program {
-                words,
-                name: "command",
-                environment: Vec::new(),
-                withheld: settings.withheld.clone(),
-            },
+            program: program("command", words, settings),
         })),
+    }
+}
+
+fn program(name: &'static str, words: Vec<String>, settings: &AgentConfig) -> Program {
+    Program {
+        words,
+        name,
+        environment: Vec::new(),
+        withheld: settings.withheld.clone(),
     }
 }

@@ -1,5 +1,6 @@
 //! Agents: what answers. The rest of the house knows the [`Agent`] trait; each kind has a room of its own.
 
+pub mod acp;
 mod choose;
 pub mod command;
 pub mod echo;
@@ -94,8 +95,9 @@ pub trait Agent: Send + Sync {
         None
     }
 
-    /// Who writes the rows of a turn into the transcript: the words that it is asked, and its answer.
-    fn scribe(&self) -> Scribe {
+    /// Who writes the rows of a turn into the transcript of a session from `source`: the words that it is asked, and its
+    /// answer.
+    fn scribe(&self, _source: &str) -> Scribe {
         Scribe::We
     }
 

@@ -94,7 +94,8 @@ pub struct AgentConfig {
     pub hermes_python: Option<PathBuf>,
     /// After which a process that nobody needs ends.
     pub idle: Duration,
-    /// The program that answers, split into words.
+    /// The programs that answer, split into words.
+    pub acp: Option<Vec<String>>,
     pub command: Option<Vec<String>>,
     /// The agents of platforms that have one of their own.
     pub by_platform: BTreeMap<String, String>,
@@ -214,6 +215,7 @@ fn build(
             openai: openai(&get),
             hermes_python: get.text("agents.hermes.python").map(PathBuf::from),
             idle: get.duration("agents.idle_timeout"),
+            acp: words(&get, "agents.acp.command")?,
             command: words(&get, "agents.command.command")?,
             by_platform: PLATFORMS
                 .iter()

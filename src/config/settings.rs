@@ -222,6 +222,12 @@ fn all() -> Vec<Setting> {
         "Tokens that the model takes; of a longer history the beginning is left out.",
     );
     add(
+        "agents.acp.command",
+        Kind::Text,
+        None,
+        "The program that speaks the Agent Client Protocol, with its arguments; no shell reads it.",
+    );
+    add(
         "agents.command.command",
         Kind::Text,
         None,

@@ -83,7 +83,7 @@ impl Daemon {
         let bus = Bus::default();
         let adapters: Vec<Arc<dyn Platform>> =
             vec![Arc::new(Local::new(store.clone(), bus.clone()))];
-        let agents = Agents::configured(&config);
+        let agents = Agents::configured(&config, &store);
         Ok(Self::with(config, store, bus, adapters, agents))
     }
 

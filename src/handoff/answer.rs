@@ -29,11 +29,10 @@ pub(super) async fn run(
         &claim.handoff.platform,
         claim.handoff.note.as_deref(),
     );
-    let agent = context
+    let (agent, scribe) = context
         .turns
         .agent_of(&session.id, &claim.handoff.platform)?
         .map_err(failed)?;
-    let scribe = agent.scribe();
     let destination = context.destination(&claim.handoff)?;
     let prompt = Prompt {
         session: &session,

@@ -30,7 +30,7 @@ impl Inner {
     ) -> Result<Option<Vec<Delivery>>, StoreError> {
         let (store, stop) = (&self.store, &self.stop);
         let agent = self.turns.agent_of(session_id, &inbound.source.platform)?;
-        let scribe = agent.as_ref().map_or(Scribe::We, |agent| agent.scribe());
+        let scribe = agent.as_ref().map_or(Scribe::We, |(_, scribe)| *scribe);
         let begin = || store.begin_inbound(inbound.id, session_id, scribe);
         // What a recovery and its own dispatch both found is answered once.
         let Some(begun) = patiently(stop, begin).await? else {
@@ -42,7 +42,7 @@ impl Inner {
                 partial: String::new(),
                 stopped: false,
             },
-            (Ok(agent), Begun::Ask(row)) => {
+            (Ok((agent, _)), Begun::Ask(row)) => {
                 self.ask(inbound, session_id, &lease, agent, row).await?
             }
             (_, Begun::Asked(Some(reply))) => Turn {

@@ -3,7 +3,7 @@
 use rusqlite::{OptionalExtension, params};
 
 use super::messages::{self, Said};
-use super::{Store, StoreError, turns};
+use super::{Store, StoreError, sessions, turns};
 
 impl Store {
     /// The agent that was chosen for this session alone.
@@ -24,6 +24,49 @@ impl Store {
                 "INSERT INTO hermesd_agents (session_id, agent) VALUES (?1, ?2)
                  ON CONFLICT (session_id) DO UPDATE SET agent = ?2",
                 params![session_id, agent],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Where a session is from.
+    pub fn source_of(&self, session_id: &str) -> Result<Option<String>, StoreError> {
+        self.look(|c| Ok(sessions::by_id(c, session_id)?.map(|session| session.source)))
+    }
+
+    /// An agent's own name for a session, and how much of the transcript it has seen.
+    pub fn acp_session(
+        &self,
+        session_id: &str,
+        command: &str,
+    ) -> Result<Option<(String, usize)>, StoreError> {
+        self.look(|c| {
+            let mut statement = c.prepare_cached(
+                "SELECT name, messages FROM hermesd_acp_sessions WHERE session_id = ?1 AND command = ?2",
+            )?;
+            let known = statement.query_row([session_id, command], |row| {
+                let messages: i64 = row.get(1)?;
+                Ok((row.get(0)?, usize::try_from(messages).unwrap_or_default()))
+            });
+            Ok(known.optional()?)
+        })
+    }
+
+    pub async fn remember_acp_session(
+        &self,
+        session_id: &str,
+        command: &str,
+        name: &str,
+        messages: usize,
+    ) -> Result<(), StoreError> {
+        let words = [session_id, command, name].map(str::to_owned);
+        self.write(move |c| {
+            let [session_id, command, name] = &words;
+            c.execute(
+                "INSERT INTO hermesd_acp_sessions (session_id, command, name, messages) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (session_id) DO UPDATE SET command = ?2, name = ?3, messages = ?4",
+                params![session_id, command, name, messages as i64],
             )?;
             Ok(())
         })

@@ -225,6 +225,12 @@ CREATE TABLE IF NOT EXISTS hermesd_agents (
     session_id TEXT PRIMARY KEY,
     agent TEXT NOT NULL
 );
+CREATE TABLE IF NOT EXISTS hermesd_acp_sessions (
+    session_id TEXT PRIMARY KEY,
+    command TEXT NOT NULL,
+    name TEXT NOT NULL,
+    messages INTEGER NOT NULL
+);
 CREATE TABLE IF NOT EXISTS hermesd_terminals (
     session_id TEXT PRIMARY KEY,
     tty TEXT,

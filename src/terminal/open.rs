@@ -169,7 +169,7 @@ impl Terminals {
         }
         let (store, id) = (&self.inner.store, &seat.session_id);
         let agent = self.inner.turns.agent_of(id, TERMINAL_SOURCES[0])?.ok();
-        let model = agent.and_then(|agent| agent.model());
+        let model = agent.and_then(|(agent, _)| agent.model());
         store
             .create_terminal_session(id, title, model.as_deref(), seat.tty.as_deref())
             .await?;

@@ -101,9 +101,9 @@ impl Terminals {
         };
         // Before anything is kept: words that nobody can answer are better not said.
         let agent = inner.turns.agent_of(id, TERMINAL_SOURCES[0])?;
-        let agent = agent
+        let (agent, scribe) = agent
             .map_err(|error| refusal("no_agent", error.to_string(), "see `hermesctl agents`"))?;
-        let begin = || self.begin_turn(&at.seat, text, agent.scribe());
+        let begin = || self.begin_turn(&at.seat, text, scribe);
         match patiently(cancel, begin).await {
             Ok(Some(begun)) => {
                 self.answer(at, &lease, agent.as_ref(), text, begun.row())

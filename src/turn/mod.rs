@@ -92,14 +92,19 @@ impl Turns {
         }
     }
 
-    /// Who answers in this session, or why nobody can.
+    /// Who answers in this session, and who writes that down; or why nobody can.
     pub fn agent_of(
         &self,
         session_id: &str,
         platform: &str,
-    ) -> Result<Result<Arc<dyn Agent>, TurnError>, StoreError> {
+    ) -> Result<Result<(Arc<dyn Agent>, Scribe), TurnError>, StoreError> {
         let remembered = self.store.remembered_agent(session_id)?;
+        let source = self.store.source_of(session_id)?;
         let chosen = self.agents.choose(remembered.as_deref(), platform);
+        let chosen = chosen.map(|agent| {
+            let scribe = agent.scribe(source.as_deref().unwrap_or(platform));
+            (agent, scribe)
+        });
         Ok(chosen.map_err(TurnError::Agent))
     }
 
@@ -184,6 +189,7 @@ impl Turns {
         cancel: &CancellationToken,
     ) -> Result<Reply, TurnError> {
         let cancelled = cancel.child_token();
+        let scribe = agent.scribe(&prompt.session.source);
         let answer = caught(agent.turn(prompt, sink, &cancelled));
         tokio::pin!(answer);
         let error = tokio::select! {
@@ -196,7 +202,7 @@ impl Turns {
         };
         cancelled.cancel();
         // One that writes the transcript itself has to come to rest first, or it would write behind our back.
-        if agent.scribe() == Scribe::TheAgent {
+        if scribe == Scribe::TheAgent {
             let _ = tokio::time::timeout(REST, answer).await;
         }
         Err(error)

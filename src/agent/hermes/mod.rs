@@ -88,7 +88,7 @@ impl Agent for Hermes {
         "hermes"
     }
 
-    fn scribe(&self) -> Scribe {
+    fn scribe(&self, _source: &str) -> Scribe {
         Scribe::TheAgent
     }
 

@@ -22,7 +22,7 @@ pub(super) fn list(desk: &Desk) -> Answer {
             detail,
             model: ready.and_then(|agent| agent.model()),
             default: name == agents.default_name(),
-            keeps_transcript: ready.is_some_and(|agent| agent.scribe() == Scribe::TheAgent),
+            keeps_transcript: ready.is_some_and(|agent| agent.scribe("cli") == Scribe::TheAgent),
         }
     };
     answer(&agents.all().map(view).collect::<Vec<_>>())

@@ -1,0 +1,323 @@
+//! A running agent that speaks the Agent Client Protocol over its standard input and output. The only file that knows the
+//! protocol's crate, together with the room's own.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use agent_client_protocol::schema::ProtocolVersion;
+use agent_client_protocol::v1::schema::{
+    CancelNotification, ContentBlock, InitializeRequest, LoadSessionRequest, NewSessionRequest,
+    PromptRequest, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
+    SessionNotification, SessionUpdate, StopReason, TextContent,
+};
+use agent_client_protocol::v1::{ConnectionTo, Responder};
+use agent_client_protocol::{Agent as TheAgent, ByteStreams, Client};
+use async_trait::async_trait;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::AgentError;
+use crate::agent::process::{Process, Program};
+use crate::agent::supervised::Served;
+
+/// How long it may take to come up, and to open a session.
+const START: Duration = Duration::from_secs(60);
+const END: Duration = Duration::from_secs(3);
+/// What may wait for a turn to be heard.
+const UPDATES: usize = 4096;
+
+/// Something that happens in a session while it is spoken in.
+pub(super) enum Update {
+    Words(String),
+    /// Thoughts, tools, plans: no part of the answer.
+    Life,
+    Permission(
+        Box<RequestPermissionRequest>,
+        Responder<RequestPermissionResponse>,
+    ),
+}
+
+type Listeners = Arc<Mutex<HashMap<String, mpsc::Sender<Update>>>>;
+
+pub(super) struct Connection {
+    agent: ConnectionTo<TheAgent>,
+    can_load: bool,
+    listeners: Listeners,
+    ended: CancellationToken,
+    reason: Arc<Mutex<Option<String>>>,
+    /// Sessions that this process has in its memory: our id, its own, and how much of the transcript it knows.
+    open: Mutex<HashMap<String, Known>>,
+}
+
+/// What an agent has of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Known {
+    /// Its own name for it.
+    pub(super) id: String,
+    /// How many messages of the transcript it has seen.
+    pub(super) messages: usize,
+}
+
+impl Connection {
+    pub(super) async fn start(program: &Program) -> Result<Connection, AgentError> {
+        let mut process = program.start()?;
+        let (stdin, stdout) = process.pipes()?;
+        let (listeners, ended) = (Listeners::default(), CancellationToken::new());
+        let (up, ready) = oneshot::channel();
+        let served = serve(
+            ByteStreams::new(stdin.compat_write(), stdout.compat()),
+            listeners.clone(),
+            ended.clone(),
+            up,
+        );
+        let reason = Arc::new(Mutex::new(None));
+        let (end, why) = (ended.clone(), reason.clone());
+        tokio::spawn(async move {
+            let outcome = served.await;
+            *locked(&why) = Some(last_words(process, outcome).await);
+            end.cancel();
+        });
+        let connection = |(agent, can_load)| Connection {
+            agent,
+            can_load,
+            listeners,
+            ended: ended.clone(),
+            reason: reason.clone(),
+            open: Mutex::default(),
+        };
+        tokio::select! {
+            ready = ready => match ready {
+                Ok(ready) => Ok(connection(ready)),
+                Err(_) => {
+                    ended.cancelled().await;
+                    Err(ended_because(&reason))
+                }
+            },
+            () = tokio::time::sleep(START) => {
+                ended.cancel();
+                Err(AgentError::Failed(format!("the agent was not ready within {} s", START.as_secs())))
+            }
+        }
+    }
+
+    pub(super) fn opened(&self, session_id: &str) -> Option<Known> {
+        locked(&self.open).get(session_id).cloned()
+    }
+
+    pub(super) fn remember(&self, session_id: &str, known: Known) {
+        locked(&self.open).insert(session_id.to_owned(), known);
+    }
+
+    /// What happens in a session from now on.
+    pub(super) fn listen(&self, id: &str) -> Listening {
+        let (tell, updates) = mpsc::channel(UPDATES);
+        locked(&self.listeners).insert(id.to_owned(), tell);
+        Listening {
+            id: id.to_owned(),
+            updates,
+            listeners: self.listeners.clone(),
+        }
+    }
+
+    /// A session that the agent is to know from before. False: it does not, whatever it says: some agents answer with
+    /// nothing at all instead of an error, and neither tell what they remember nor take a prompt afterwards.
+    pub(super) async fn load(&self, id: &str) -> Result<bool, AgentError> {
+        if !self.can_load {
+            return Ok(false);
+        }
+        let mut replayed = self.listen(id);
+        let request = LoadSessionRequest::new(id.to_owned(), directory());
+        let answer = self.within(self.agent.send_request(request).block_task());
+        let loaded = match answer.await {
+            Ok(loaded) => loaded,
+            Err(error) => {
+                tracing::debug!(%error, session = id, "the agent does not know this session");
+                return Ok(false);
+            }
+        };
+        let told_something = replayed.updates.try_recv().is_ok();
+        Ok(told_something || loaded.modes.is_some() || loaded.config_options.is_some())
+    }
+
+    pub(super) async fn create(&self) -> Result<String, AgentError> {
+        let request = NewSessionRequest::new(directory());
+        let created = self
+            .within(self.agent.send_request(request).block_task())
+            .await?;
+        Ok(created.session_id.0.to_string())
+    }
+
+    /// Asks, and returns how it ended; what is said meanwhile comes to whoever listens.
+    pub(super) async fn prompt(
+        &self,
+        id: &str,
+        texts: Vec<String>,
+    ) -> Result<StopReason, AgentError> {
+        let blocks = texts
+            .into_iter()
+            .map(|text| ContentBlock::Text(TextContent::new(text)))
+            .collect();
+        let request = PromptRequest::new(id.to_owned(), blocks);
+        tokio::select! {
+            answer = self.agent.send_request(request).block_task() => match answer {
+                Ok(answer) => Ok(answer.stop_reason),
+                Err(error) if self.ended.is_cancelled() => Err(self.why(&error)),
+                Err(error) => Err(explain(&error)),
+            },
+            () = self.ended.cancelled() => Err(ended_because(&self.reason)),
+        }
+    }
+
+    pub(super) fn cancel(&self, id: &str) {
+        let _ = self
+            .agent
+            .send_notification(CancelNotification::new(id.to_owned()));
+    }
+
+    async fn within<T>(
+        &self,
+        call: impl Future<Output = Result<T, agent_client_protocol::Error>>,
+    ) -> Result<T, AgentError> {
+        tokio::select! {
+            answer = tokio::time::timeout(START, call) => match answer {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err(error)) => Err(explain(&error)),
+                Err(_) => Err(AgentError::Failed(format!("the agent did not answer within {} s", START.as_secs()))),
+            },
+            () = self.ended.cancelled() => Err(ended_because(&self.reason)),
+        }
+    }
+
+    fn why(&self, error: &agent_client_protocol::Error) -> AgentError {
+        match locked(&self.reason).clone() {
+            Some(reason) => AgentError::Failed(reason),
+            None => explain(error),
+        }
+    }
+}
+
+#[async_trait]
+impl Served for Connection {
+    fn is_alive(&self) -> bool {
+        !self.ended.is_cancelled()
+    }
+
+    async fn close(&self) {
+        self.ended.cancel();
+    }
+}
+
+/// The updates of one session. Dropped, nobody listens any more.
+pub(super) struct Listening {
+    id: String,
+    pub(super) updates: mpsc::Receiver<Update>,
+    listeners: Listeners,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        locked(&self.listeners).remove(&self.id);
+    }
+}
+
+/// Speaks the protocol until the agent hangs up or `ended` is given.
+async fn serve<W, R>(
+    streams: ByteStreams<W, R>,
+    listeners: Listeners,
+    ended: CancellationToken,
+    up: oneshot::Sender<(ConnectionTo<TheAgent>, bool)>,
+) -> Result<(), agent_client_protocol::Error>
+where
+    ByteStreams<W, R>: agent_client_protocol::ConnectTo<Client>,
+{
+    let (told, asked) = (listeners.clone(), listeners);
+    Client
+        .v1()
+        .name("hermesd")
+        .on_receive_notification(
+            async move |news: SessionNotification, _agent| {
+                let update = match news.update {
+                    SessionUpdate::AgentMessageChunk(chunk) => match chunk.content {
+                        ContentBlock::Text(text) => Update::Words(text.text),
+                        _ => Update::Life,
+                    },
+                    _ => Update::Life,
+                };
+                let listener = locked(&told).get(&*news.session_id.0).cloned();
+                if let Some(listener) = listener {
+                    let _ = listener.send(update).await;
+                }
+                Ok(())
+            },
+            agent_client_protocol::on_receive_notification!(),
+        )
+        .on_receive_request(
+            async move |request: RequestPermissionRequest, responder, _agent| {
+                let listener = locked(&asked).get(&*request.session_id.0).cloned();
+                let Some(listener) = listener else {
+                    let cancelled = RequestPermissionOutcome::Cancelled;
+                    return responder.respond(RequestPermissionResponse::new(cancelled));
+                };
+                let update = Update::Permission(Box::new(request), responder);
+                if let Err(mpsc::error::SendError(Update::Permission(_, responder))) =
+                    listener.send(update).await
+                {
+                    let cancelled = RequestPermissionOutcome::Cancelled;
+                    return responder.respond(RequestPermissionResponse::new(cancelled));
+                }
+                Ok(())
+            },
+            agent_client_protocol::on_receive_request!(),
+        )
+        .connect_with(streams, async move |agent: ConnectionTo<TheAgent>| {
+            let hello = InitializeRequest::new(ProtocolVersion::V1);
+            let welcome = agent.send_request(hello).block_task().await?;
+            let can_load = welcome.agent_capabilities.load_session;
+            let _ = up.send((agent.clone(), can_load));
+            tokio::select! {
+                () = agent.incoming_closed() => {}
+                () = ended.cancelled() => {}
+            }
+            Ok(())
+        })
+        .await
+}
+
+/// Why it is no more, with its own last complaints.
+async fn last_words(
+    mut process: Process,
+    outcome: Result<(), agent_client_protocol::Error>,
+) -> String {
+    let ended = tokio::time::timeout(END, process.ended()).await;
+    let reason = match (ended, outcome) {
+        (Ok(Err(error)), _) => error,
+        (Ok(Ok(())), Err(error)) => process.complained(&error.message),
+        (Ok(Ok(())), Ok(())) => process.complained("it ended by itself"),
+        (Err(_), _) => process.complained("it says nothing more"),
+    };
+    format!("the agent has ended: {reason}")
+}
+
+fn ended_because(reason: &Mutex<Option<String>>) -> AgentError {
+    let reason = locked(reason).clone();
+    AgentError::Failed(reason.unwrap_or_else(|| "the agent has ended".to_owned()))
+}
+
+fn explain(error: &agent_client_protocol::Error) -> AgentError {
+    let detail = error.data.as_ref().map(|data| format!(" ({data})"));
+    AgentError::Failed(format!("{}{}", error.message, detail.unwrap_or_default()))
+}
+
+/// Where an agent works when nobody says: the person's own directory.
+fn directory() -> PathBuf {
+    std::env::home_dir().unwrap_or_else(|| PathBuf::from("/"))
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
