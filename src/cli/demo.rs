@@ -133,6 +133,8 @@ fn start(program: &Path, config: &Config) -> Result<Child, CliError> {
         .arg(&config.control.socket);
     command
         .env("HERMESD_LOG_LEVEL", "warn")
+        // Whatever is installed here: the demo needs nothing, and asks nobody.
+        .env("HERMESD_AGENT_DEFAULT", "echo")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .kill_on_drop(true);

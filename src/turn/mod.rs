@@ -67,6 +67,9 @@ pub struct Probe {
 /// The session of a probe, which no row ever has.
 pub const PROBE: &str = "probe";
 
+/// Who answers, and who writes that down; or why nobody can.
+pub type Chosen = Result<(Arc<dyn Agent>, Scribe), TurnError>;
+
 /// Runs turns with whichever agent is to answer.
 pub struct Turns {
     pub leases: Leases,
@@ -92,12 +95,12 @@ impl Turns {
         }
     }
 
-    /// Who answers in this session, and who writes that down; or why nobody can.
+    /// Who answers in this session.
     pub fn agent_of(
         &self,
         session_id: &str,
         platform: &str,
-    ) -> Result<Result<(Arc<dyn Agent>, Scribe), TurnError>, StoreError> {
+    ) -> Result<Chosen, StoreError> {
         let remembered = self.store.remembered_agent(session_id)?;
         let source = self.store.source_of(session_id)?;
         let chosen = self.agents.choose(remembered.as_deref(), platform);

@@ -29,11 +29,12 @@ class House:
             f"model: {{default: {NAME}, provider: custom, base_url: '{self.model.url}', api_key: {KEY}}}\n"
         )
         self.daemon = None
+        self.settings = {}
 
     def environment(self):
         keep = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "TZ", "SSL_CERT_FILE")}
         return {**keep, "HOME": str(self.home), "HERMES_HOME": str(self.home), "HERMESD_AGENTS_HERMES_PYTHON": PYTHON,
-                "HERMESD_LOG_LEVEL": "info,hermesd::agent=debug"}
+                "HERMESD_LOG_LEVEL": "info,hermesd::agent=debug", **self.settings}
 
     def start(self):
         log = open(self.home / "test.log", "a")
@@ -216,11 +217,28 @@ def pending(house, session):
     return found[-1] if found else None
 
 
+def a_session_that_hermes_lets_go_of_stays_open_while_a_chat_has_it(house):
+    house.settings["HERMESD_AGENTS_IDLE_TIMEOUT"] = "1s"
+    house.start()
+    opened, _ = house.chat("One\n", "--title", "Talk")
+    session = opened["session"]["id"]
+    house.ctl("handoff", "local", "--session", "Talk")
+    until("Hermes ends: nobody needs it", lambda: not house.hermes())
+    until("the row is open", lambda: house.row(session)["ended_at"] is None)
+    log = (house.home / "test.log").read_text()
+    assert "reopened" in log, "Hermes did not end the row, so nothing was shown"
+    said = house.ctl("attach", "local/1", words="Two\n").stdout
+    assert "Well: I have seen" in said, said
+    same("words", [c for r, c, _ in house.rows(session) if r == "user"][0::2], ["One", "Two"])
+    house.stop()
+
+
 TESTS = [
     a_conversation_goes_to_a_chat_and_comes_back_with_each_message_once,
     an_interrupted_answer_is_kept_once_and_the_next_one_comes,
     a_hermes_that_dies_fails_the_turn_and_is_started_anew,
     nothing_is_lost_or_doubled_when_hermesd_is_killed,
+    a_session_that_hermes_lets_go_of_stays_open_while_a_chat_has_it,
     a_dangerous_command_waits_for_the_persons_word,
 ]
 

@@ -71,7 +71,7 @@ impl Home {
         let mut command = Command::new(program);
         command
             .env_clear()
-            .env("PATH", std::env::var_os("PATH").unwrap_or_default());
+            .env("PATH", path_without_hermes());
         command
             .env("HOME", self.path())
             .env("HERMES_HOME", self.path())
@@ -144,6 +144,13 @@ impl Home {
             log,
         }
     }
+}
+
+/// A Hermes that is installed here would become the agent.
+fn path_without_hermes() -> std::ffi::OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let directories = std::env::split_paths(&path).filter(|dir| !dir.join("hermes").exists());
+    std::env::join_paths(directories).unwrap_or_default()
 }
 
 /// A daemon process; killed when dropped.
