@@ -96,11 +96,7 @@ impl Turns {
     }
 
     /// Who answers in this session.
-    pub fn agent_of(
-        &self,
-        session_id: &str,
-        platform: &str,
-    ) -> Result<Chosen, StoreError> {
+    pub fn agent_of(&self, session_id: &str, platform: &str) -> Result<Chosen, StoreError> {
         let remembered = self.store.remembered_agent(session_id)?;
         let source = self.store.source_of(session_id)?;
         let chosen = self.agents.choose(remembered.as_deref(), platform);

@@ -69,9 +69,7 @@ impl Home {
     /// A command with a clean environment that points to this home.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command
-            .env_clear()
-            .env("PATH", path_without_hermes());
+        command.env_clear().env("PATH", path_without_hermes());
         command
             .env("HOME", self.path())
             .env("HERMES_HOME", self.path())

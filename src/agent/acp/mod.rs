@@ -116,6 +116,11 @@ impl Agent for Acp {
         texts.push(prompt.message.to_owned());
         let answer = connection.prompt(&known.id, texts);
         tokio::pin!(answer);
+        let mut left = Left {
+            connection: &connection,
+            id: &known.id,
+            armed: true,
+        };
         let mut reply = String::new();
         let mut stopping = false;
         let stop = loop {
@@ -130,6 +135,7 @@ impl Agent for Acp {
                 () = tokio::time::sleep(REST), if stopping => break StopReason::Cancelled,
             }
         };
+        left.armed = false;
         // What was on its way when the end came.
         while let Ok(update) = listening.updates.try_recv() {
             hear(update, sink, &mut reply).await;
@@ -147,6 +153,21 @@ impl Agent for Acp {
 
     async fn close(&self) {
         self.connection.close().await;
+    }
+}
+
+/// A turn that nobody waits for any more is cancelled.
+struct Left<'a> {
+    connection: &'a Connection,
+    id: &'a str,
+    armed: bool,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        if self.armed {
+            self.connection.cancel(self.id);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 mod backend;
 mod find;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 pub use find::python;
 
 use super::process::Program;
-use super::supervised::Supervised;
+use super::supervised::{Served, Supervised};
 use super::{Agent, AgentError, Answered, Prompt, Question, Reply, Sink, Usage};
 use crate::session::transcript::{Role, Transcript};
 use crate::store::Scribe;
@@ -104,7 +105,14 @@ impl Agent for Hermes {
         sink.alive();
         let mut events = backend.listen(&live);
         let submit = json!({"session_id": live, "text": prompt.message});
-        backend.call("prompt.submit", submit).await?;
+        let submitted = backend.call("prompt.submit", submit).await?;
+        // Behind a turn that has not come to rest, whose end is not ours.
+        let mut ours = submitted["status"] != "queued";
+        let mut left = Left {
+            backend: backend.clone(),
+            live: live.clone(),
+            armed: true,
+        };
         let mut stopping = false;
         let outcome = loop {
             let event = tokio::select! {
@@ -120,10 +128,15 @@ impl Agent for Hermes {
             let Some(event) = event else {
                 break Err(backend.why());
             };
+            ours |= event.kind == "message.start";
+            if !ours {
+                continue;
+            }
             if let Some(outcome) = hear(&backend, &live, sink, &event).await? {
                 break outcome;
             }
         };
+        left.armed = false;
         let outcome = match outcome {
             _ if stopping => Err(AgentError::Cancelled),
             outcome => outcome,
@@ -142,6 +155,25 @@ impl Agent for Hermes {
 
     async fn close(&self) {
         self.backend.close().await;
+    }
+}
+
+/// A turn that nobody waits for any more is interrupted.
+struct Left {
+    backend: Arc<Backend>,
+    live: String,
+    armed: bool,
+}
+
+impl Drop for Left {
+    fn drop(&mut self) {
+        if self.armed && self.backend.is_alive() {
+            let (backend, live) = (self.backend.clone(), std::mem::take(&mut self.live));
+            tokio::spawn(async move {
+                let params = json!({"session_id": live});
+                let _ = backend.call("session.interrupt", params).await;
+            });
+        }
     }
 }
 

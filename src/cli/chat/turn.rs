@@ -170,6 +170,7 @@ impl<'a> Screen<'a> {
                     ..
                 } if self.turn == Some(*turn) => {
                     self.close()?;
+                    self.out.value(&event.event)?;
                     let question = Question {
                         text: text.clone(),
                         choices: choices.clone(),
