@@ -133,8 +133,10 @@ impl Chat<'_> {
         loop {
             let next = match self.queued.pop_front() {
                 Some(line) => {
-                    // It was typed unseen.
-                    self.note(&format!("> {line}"))?;
+                    // It was typed unseen. Not as a note, which is Markdown: it would look like a quotation.
+                    let shown: String = line.chars().filter(|c| !c.is_control()).collect();
+                    let shown = self.out.styled(FAINT, &format!("> {shown}"));
+                    self.out.line(shown)?;
                     self.handle(line).await?
                 }
                 None => self.wait().await?,
