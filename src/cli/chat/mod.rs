@@ -157,6 +157,10 @@ impl Chat<'_> {
                         self.interrupts = 0;
                         self.handle(line).await
                     }
+                    Heard::Unseen(line) => {
+                        self.queued.push_back(line);
+                        Ok(Next::GoOn)
+                    }
                     Heard::Interrupt => self.interrupted_at_prompt(),
                     Heard::End => Ok(Next::Leave),
                 },
@@ -240,9 +244,6 @@ impl Chat<'_> {
 
     /// A signal that ends programs: what the daemon has of an answer is kept.
     async fn end_by(&mut self, signal: Ended) -> Result<Next, CliError> {
-        if self.input.is_editing() {
-            self.out.line("")?;
-        }
         let leave = self
             .client
             .call::<serde_json::Value>(Call::ChatLeave(Nothing {}));
