@@ -1,39 +1,21 @@
 //! Programs that run when something happens, driven by a real daemon.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::Path;
 
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::support::{Home, SESSION, TITLE, seed_session, until};
-
-/// An executable in the home; `$OUT` in its script is the file beside it that it may write to.
-fn program(home: &Home, name: &str, script: &str) -> (String, PathBuf) {
-    let (path, out) = (
-        home.path().join(name),
-        home.path().join(format!("{name}.out")),
-    );
-    let text = format!("#!/bin/sh\nOUT='{}'\n{script}\n", out.display());
-    std::fs::write(&path, text).unwrap();
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-    (path.display().to_string(), out)
-}
+use crate::support::{Home, SESSION, TITLE, program, seed_session, told, until};
 
 fn hand_off(home: &Home) {
     let ran = home.hermesctl(&["handoff", "local", "--session", TITLE]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
-fn lines(file: &PathBuf, count: usize) -> Vec<Value> {
+fn lines(file: &Path, count: usize) -> Vec<Value> {
     until("the hooks have run", || {
-        let text = std::fs::read_to_string(file).ok()?;
-        let lines: Vec<Value> = text
-            .lines()
-            .map(|l| serde_json::from_str(l).unwrap())
-            .collect();
-        (lines.len() >= count).then_some(lines)
+        Some(told(file)).filter(|told| told.len() >= count)
     })
 }
 

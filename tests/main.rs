@@ -7,6 +7,8 @@ mod support;
 mod bring_back;
 mod busy;
 mod chat_commands;
+mod chat_pty;
+mod chat_pty_left;
 mod chats;
 mod chats_left;
 mod cli;

@@ -6,6 +6,7 @@ mod open;
 mod say;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio_util::sync::CancellationToken;
@@ -49,6 +50,8 @@ pub struct Seat {
     /// was said leaves nothing behind.
     born: tokio::sync::Mutex<bool>,
     turn: Mutex<Option<LiveTurn>>,
+    /// The daemon's stop has ended a turn of it, which is over by the time that the terminal gets up.
+    stopped: AtomicBool,
 }
 
 /// A turn in progress, for whoever wants to stop it or to know how far it came.
@@ -67,6 +70,7 @@ impl Seat {
             tty,
             born: tokio::sync::Mutex::new(born),
             turn: Mutex::default(),
+            stopped: AtomicBool::new(false),
         })
     }
 

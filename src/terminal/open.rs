@@ -20,6 +20,8 @@ pub struct Opening {
     /// Who is to answer in it from now on.
     pub agent: Option<String>,
     pub tty: Option<String>,
+    /// Where it sits now. It stays there when that is the session that it wants.
+    pub at: Option<Arc<Seat>>,
 }
 
 #[derive(Debug)]
@@ -42,7 +44,7 @@ impl Terminals {
             agent.map_err(|why| refusal("no_agent", why, "see `hermesctl agents`"))?;
         }
         let opened = match &wish.session {
-            Some(name) => self.take_up(name, wish.tty).await?,
+            Some(name) => self.take_up(name, wish.tty, wish.at).await?,
             None => self.begin(wish.title.as_deref(), wish.tty).await?,
         };
         if let Some(agent) = &wish.agent {
@@ -87,10 +89,19 @@ impl Terminals {
         })
     }
 
-    async fn take_up(&self, name: &str, tty: Option<String>) -> Result<Opened, RequestError> {
+    async fn take_up(
+        &self,
+        name: &str,
+        tty: Option<String>,
+        at: Option<Arc<Seat>>,
+    ) -> Result<Opened, RequestError> {
         let session = self.find(name).await?;
-        let seat = Seat::new(session.id.clone(), tty, true);
-        self.sit_down(&seat, &session)?;
+        let kept = at.filter(|seat| seat.session_id == session.id);
+        let stays = kept.is_some();
+        let seat = kept.unwrap_or_else(|| Seat::new(session.id.clone(), tty, true));
+        if !stays {
+            self.sit_down(&seat, &session)?;
+        }
         let taken = async {
             let came_from = self.bring_home(&session).await?;
             let tty = seat.tty.as_deref();
@@ -109,7 +120,9 @@ impl Terminals {
                 })
             }
             Err(error) => {
-                self.inner.seats().remove(&session.id);
+                if !stays {
+                    self.inner.seats().remove(&session.id);
+                }
                 Err(error)
             }
         }

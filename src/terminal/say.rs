@@ -2,6 +2,7 @@
 //! the end, whatever it is, closes the turn in the transcript.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::open::refusal;
@@ -171,6 +172,8 @@ impl Terminals {
         let (outcome, end) = match reply {
             Ok(reply) => (Outcome::whole(&reply.text), TurnEnd::Answered(reply)),
             Err(error) => {
+                let stopped = self.inner.stop.is_cancelled();
+                at.seat.stopped.fetch_or(stopped, Ordering::Relaxed);
                 let partial = at.turn.streamed.text();
                 (Outcome::cut_off(&partial, &error), TurnEnd::CutOff(partial))
             }
@@ -206,10 +209,12 @@ impl Terminals {
         }
     }
 
-    /// Stops whatever turn a seat is in and waits until its end is kept. False: it was in none.
+    /// Stops whatever turn a seat is in and waits until its end is kept. False: none was cut off.
     pub(super) async fn cut_off(&self, seat: &Seat) -> bool {
         let turn = seat.turn().clone();
-        let Some(turn) = turn else { return false };
+        let Some(turn) = turn else {
+            return seat.stopped.load(Ordering::Relaxed);
+        };
         turn.cancel.cancel();
         turn.ended.cancelled().await;
         true

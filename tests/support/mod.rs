@@ -2,6 +2,8 @@
 
 mod daemon;
 pub mod log;
+mod program;
+pub mod pty;
 mod running;
 pub mod scripted;
 mod seed;
@@ -9,7 +11,8 @@ mod wire;
 
 use std::time::{Duration, Instant};
 
-pub use daemon::{Home, Ran};
+pub use daemon::{Daemon, Home, Ran};
+pub use program::{program, told};
 pub use seed::{SESSION, TITLE, add_session, home_channel, no_thread, seed_session};
 pub use wire::{Wire, hello, request, somebody_hands_off};
 

@@ -4,7 +4,8 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
@@ -17,6 +18,7 @@ use rustyline::validate::Validator;
 use rustyline::{Cmd, Config, Context, EventHandler, Helper, KeyCode, KeyEvent, Modifiers};
 use tokio::sync::mpsc;
 
+use crate::cli::output;
 use crate::command::{self, Place};
 
 const PROMPT: &str = "> ";
@@ -24,16 +26,25 @@ const PROMPT: &str = "> ";
 const HISTORY: usize = 1000;
 /// How soon the ear notices that the answer is over, in milliseconds.
 const EAR: u16 = 50;
+/// How long the line editor may take to take the terminal.
+const TAKING: Duration = Duration::from_millis(100);
+/// Ends the bracketed paste that the line editor had asked for, and its row.
+const UNPROMPT: &str = "\x1b[?2004l\n";
 
 /// What comes from the keyboard.
 #[derive(Debug, PartialEq)]
 pub(super) enum Heard {
     Line(String),
+    /// Typed without an echo while an answer came.
+    Unseen(String),
     /// Ctrl-C at the prompt.
     Interrupt,
     /// Ctrl-D, or the terminal is gone.
     End,
 }
+
+/// Nothing: an ear has listened to its end, and what is typed from now on is for the prompt.
+type Told = Option<Heard>;
 
 enum Wish {
     /// Show the prompt and edit a line.
@@ -53,48 +64,68 @@ pub(super) struct Offers {
 
 pub(super) struct Editor {
     wishes: std::sync::mpsc::Sender<Wish>,
-    heard: mpsc::Receiver<Heard>,
+    told: mpsc::Receiver<Told>,
     offers: Arc<Mutex<Offers>>,
     /// How the terminal was found; it is left the same way.
     found: Option<Termios>,
     listening: Option<Arc<AtomicBool>>,
-    /// The prompt is on the screen.
+    /// Ears that have not told their end. What they heard comes before anything that is edited.
+    ears: usize,
+    /// A line is asked for.
     editing: bool,
+    prompt: Arc<Mutex<Prompt>>,
+}
+
+/// Who has the terminal.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Prompt {
+    Idle,
+    /// The line editor has it, or is about to.
+    Shown,
+    /// We are leaving: nobody takes it any more.
+    Closed,
 }
 
 impl Editor {
     pub(super) fn start() -> Editor {
         let (wishes, wanted) = std::sync::mpsc::channel();
-        let (tell, heard) = mpsc::channel(64);
+        let (tell, told) = mpsc::channel(64);
         let offers: Arc<Mutex<Offers>> = Arc::default();
         let completer = Completing(offers.clone());
-        std::thread::spawn(move || attend(completer, &wanted, &tell));
+        let prompt = Arc::new(Mutex::new(Prompt::Idle));
+        let shared = prompt.clone();
+        let found = tcgetattr(std::io::stdin()).ok();
+        std::thread::spawn(move || attend(completer, &wanted, &tell, &shared));
         Editor {
             wishes,
-            heard,
+            told,
             offers,
-            found: tcgetattr(std::io::stdin()).ok(),
+            found,
             listening: None,
+            ears: 0,
             editing: false,
+            prompt,
         }
     }
 
     pub(super) fn offer(&self, offers: Offers) {
-        *self
-            .offers
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner()) = offers;
+        *locked(&self.offers) = offers;
     }
 
     /// The next line that somebody edits. May be dropped and asked for again: the prompt stays.
     pub(super) async fn line(&mut self) -> Heard {
         self.stop_listening();
+        while self.ears > 0 {
+            if let Some(heard) = self.told().await {
+                return heard;
+            }
+        }
         if !self.editing {
             self.editing = true;
             // A thread that is gone has told the end.
             let _ = self.wishes.send(Wish::Edit);
         }
-        let heard = self.heard.recv().await.unwrap_or(Heard::End);
+        let heard = self.told().await.unwrap_or(Heard::End);
         self.editing = false;
         heard
     }
@@ -105,8 +136,21 @@ impl Editor {
             let listening = Arc::new(AtomicBool::new(true));
             let _ = self.wishes.send(Wish::Listen(listening.clone()));
             self.listening = Some(listening);
+            self.ears += 1;
         }
-        self.heard.recv().await.unwrap_or(Heard::End)
+        loop {
+            if let Some(heard) = self.told().await {
+                return heard;
+            }
+        }
+    }
+
+    async fn told(&mut self) -> Told {
+        let told = self.told.recv().await.unwrap_or(Some(Heard::End));
+        if told.is_none() {
+            self.ears -= 1;
+        }
+        told
     }
 
     fn stop_listening(&mut self) {
@@ -114,41 +158,81 @@ impl Editor {
             listening.store(false, Ordering::Relaxed);
         }
     }
-
-    /// The prompt is still being edited, so that whatever is printed has to begin on a line of its own.
-    pub(super) fn is_editing(&self) -> bool {
-        self.editing
-    }
 }
 
 impl Drop for Editor {
     fn drop(&mut self) {
         self.stop_listening();
-        if let Some(found) = &self.found {
-            let _ = tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, found);
+        let Some(found) = &self.found else { return };
+        let before = std::mem::replace(&mut *locked(&self.prompt), Prompt::Closed);
+        if before == Prompt::Shown {
+            // The line editor takes the terminal a moment after it said so. Given back too early, it would stay taken.
+            let since = Instant::now();
+            while !is_raw() && since.elapsed() < TAKING {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let _ = tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, found);
+        if before == Prompt::Shown {
+            // Which the line editor does not live to do.
+            output::prompt(UNPROMPT);
         }
     }
+}
+
+/// So is a terminal that is gone: nothing is to be expected of it.
+fn is_raw() -> bool {
+    let modes = tcgetattr(std::io::stdin());
+    modes.map_or(true, |modes| {
+        !modes.local_flags.contains(LocalFlags::ICANON)
+    })
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn attend(
     completer: Completing,
     wanted: &std::sync::mpsc::Receiver<Wish>,
-    tell: &mpsc::Sender<Heard>,
+    tell: &mpsc::Sender<Told>,
+    prompt: &Mutex<Prompt>,
 ) {
     let history = history_file();
     let Ok(mut editor) = editor(completer, history.as_ref()) else {
-        let _ = tell.blocking_send(Heard::End);
+        let _ = tell.blocking_send(Some(Heard::End));
         return;
     };
     while let Ok(wish) = wanted.recv() {
         let told = match wish {
-            Wish::Edit => tell.blocking_send(edit(&mut editor, history.as_ref())),
-            Wish::Listen(flag) => listen(&flag, tell),
+            Wish::Edit => {
+                if !passes(prompt, Prompt::Idle, Prompt::Shown) {
+                    return;
+                }
+                let heard = edit(&mut editor, history.as_ref());
+                passes(prompt, Prompt::Shown, Prompt::Idle);
+                tell.blocking_send(Some(heard))
+            }
+            Wish::Listen(flag) => {
+                listen(&flag, tell, prompt).and_then(|()| tell.blocking_send(None))
+            }
         };
         if told.is_err() {
             return;
         }
     }
+}
+
+/// False: we are leaving.
+fn passes(prompt: &Mutex<Prompt>, from: Prompt, to: Prompt) -> bool {
+    let mut prompt = locked(prompt);
+    let passes = *prompt == from;
+    if passes {
+        *prompt = to;
+    }
+    passes
 }
 
 type LineEditor = rustyline::Editor<Completing, FileHistory>;
@@ -195,13 +279,19 @@ fn edit(editor: &mut LineEditor, history: Option<&PathBuf>) -> Heard {
 /// and is in the next prompt.
 fn listen(
     flag: &AtomicBool,
-    tell: &mpsc::Sender<Heard>,
-) -> Result<(), mpsc::error::SendError<Heard>> {
+    tell: &mpsc::Sender<Told>,
+    prompt: &Mutex<Prompt>,
+) -> Result<(), mpsc::error::SendError<Told>> {
     let stdin = std::io::stdin();
     let echoing = tcgetattr(&stdin).ok();
     if let Some(echoing) = &echoing {
         let mut quiet = echoing.clone();
         quiet.local_flags.remove(LocalFlags::ECHO);
+        // Whoever leaves gives the terminal back under the same lock, so that it is not taken behind their back.
+        let prompt = locked(prompt);
+        if *prompt == Prompt::Closed {
+            return Ok(());
+        }
         let _ = tcsetattr(&stdin, SetArg::TCSADRAIN, &quiet);
     }
     let mut told = Ok(());
@@ -214,7 +304,7 @@ fn listen(
         let mut chunk = [0; 4096];
         match nix::unistd::read(&stdin, &mut chunk) {
             Ok(0) | Err(_) => {
-                told = tell.blocking_send(Heard::End);
+                told = tell.blocking_send(Some(Heard::End));
                 break;
             }
             Ok(n) => bytes.extend_from_slice(&chunk[..n]),
@@ -222,7 +312,7 @@ fn listen(
         while let Some(at) = bytes.iter().position(|b| *b == b'\n') {
             let line: Vec<u8> = bytes.drain(..=at).collect();
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-            told = tell.blocking_send(Heard::Line(line));
+            told = tell.blocking_send(Some(Heard::Unseen(line)));
         }
     }
     if let Some(echoing) = &echoing {
@@ -259,11 +349,7 @@ impl Completer for Completing {
         at: usize,
         _: &Context<'_>,
     ) -> rustyline::Result<(usize, Vec<String>)> {
-        let offers = self
-            .0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        Ok(complete(&line[..at], &offers))
+        Ok(complete(&line[..at], &locked(&self.0)))
     }
 }
 

@@ -35,10 +35,6 @@ impl Input {
         matches!(self, Input::Person(_))
     }
 
-    pub(super) fn is_editing(&self) -> bool {
-        matches!(self, Input::Person(editor) if editor.is_editing())
-    }
-
     /// Asks the daemon what Tab is to offer.
     pub(super) async fn offer(&self, client: &Client) {
         let Input::Person(editor) = self else { return };

@@ -133,8 +133,10 @@ impl Chat<'_> {
         loop {
             let next = match self.queued.pop_front() {
                 Some(line) => {
-                    // It was typed unseen.
-                    self.note(&format!("> {line}"))?;
+                    // It was typed unseen. Not as a note, which is Markdown: it would look like a quotation.
+                    let shown: String = line.chars().filter(|c| !c.is_control()).collect();
+                    let shown = self.out.styled(FAINT, &format!("> {shown}"));
+                    self.out.line(shown)?;
                     self.handle(line).await?
                 }
                 None => self.wait().await?,
@@ -154,6 +156,10 @@ impl Chat<'_> {
                     Heard::Line(line) => {
                         self.interrupts = 0;
                         self.handle(line).await
+                    }
+                    Heard::Unseen(line) => {
+                        self.queued.push_back(line);
+                        Ok(Next::GoOn)
                     }
                     Heard::Interrupt => self.interrupted_at_prompt(),
                     Heard::End => Ok(Next::Leave),
@@ -238,9 +244,6 @@ impl Chat<'_> {
 
     /// A signal that ends programs: what the daemon has of an answer is kept.
     async fn end_by(&mut self, signal: Ended) -> Result<Next, CliError> {
-        if self.input.is_editing() {
-            self.out.line("")?;
-        }
         let leave = self
             .client
             .call::<serde_json::Value>(Call::ChatLeave(Nothing {}));

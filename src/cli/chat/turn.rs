@@ -70,7 +70,9 @@ impl Chat<'_> {
                     Heard::Line(line) if asked && !is_command(&line) => {
                         asked = self.answer_question(line).await?;
                     }
-                    Heard::Line(line) => match command::read(&line, Place::Terminal) {
+                    // What was typed unseen was typed before the question: it is no answer to it.
+                    Heard::Line(line)
+                    | Heard::Unseen(line) => match command::read(&line, Place::Terminal) {
                         Typed::Command(Command::Stop, _) => stop(client).await?,
                         Typed::Command(Command::Quit, _) => {
                             screen.close()?;

@@ -50,9 +50,11 @@ pub(super) async fn open(desk: &Desk, place: &Place, wish: ChatOpen) -> Answer {
             title: wish.title,
             agent: wish.agent,
             tty: wish.tty,
+            at: sitting.clone(),
         })
         .await?;
-    if let Some(before) = sitting.replace(opened.seat) {
+    let before = sitting.replace(opened.seat.clone());
+    if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &opened.seat)) {
         desk.terminals.leave(&before, reason).await;
     }
     answer(&ChatView {
