@@ -25,7 +25,7 @@ pub(super) async fn without_daemon(
         }))
     };
     if let Some(what) = turn_elsewhere(store, &session.id)? {
-        let message = format!("\"{}\" is busy: {what}", session.name());
+        let message = format!("\"{}\" is busy: {what}", session.label());
         return Err(refuse("turn_in_progress", message));
     }
     let departure = match store.take_home(&session.id).await {

@@ -107,7 +107,7 @@ fn check_idle(
     session: &Session,
     force: bool,
 ) -> Result<(), RequestError> {
-    let name = session.name();
+    let name = session.label();
     if is_busy(&session.id) {
         return Err(refuse(
             "turn_in_progress",

@@ -59,7 +59,7 @@ impl Inner {
                 "Which one? Say /resume with its id or title.\n{list}"
             ));
         };
-        let name = session.name();
+        let name = session.label();
         if self
             .here(inbound)
             .await?
@@ -110,7 +110,8 @@ impl Inner {
         let now = clock::now();
         let line = |s: &Session| {
             let age = clock::age(now - s.started_at);
-            format!("{}  {} ({}, {age} old)", s.id, s.name(), s.source)
+            let title = s.title.as_deref().unwrap_or("no title");
+            format!("{}  {title} ({}, {age} old)", s.id, s.source)
         };
         Ok(sessions.iter().map(line).collect::<Vec<_>>().join("\n"))
     }
@@ -126,7 +127,7 @@ impl Inner {
             });
         }
         match session::rename(&self.store, &here.id, title).await {
-            Ok(session) => Ok(format!("This is \"{}\" now.", session.name())),
+            Ok(session) => Ok(format!("This is \"{}\" now.", session.label())),
             Err(refused) => told(refused),
         }
     }

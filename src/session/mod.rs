@@ -59,7 +59,13 @@ impl Session {
         }
     }
 
-    /// What people call it: the title, else the first eight characters of the id.
+    /// The title, else the whole id: what tells it from all others.
+    pub fn label(&self) -> &str {
+        let title = self.title.as_deref();
+        title.filter(|t| !t.trim().is_empty()).unwrap_or(&self.id)
+    }
+
+    /// What a thread is called after it, as Hermes does: the title, else the first eight characters of the id.
     pub fn name(&self) -> String {
         match &self.title {
             Some(title) if !title.trim().is_empty() => title.clone(),

@@ -135,7 +135,7 @@ impl Terminals {
             let place = other.tty.as_deref().unwrap_or("another program");
             return Err(refusal(
                 "open_elsewhere",
-                format!("\"{}\" is open in {place}", session.name()),
+                format!("\"{}\" is open in {place}", session.label()),
                 "leave it there first",
             ));
         }
@@ -192,7 +192,7 @@ impl Terminals {
     }
 
     async fn bring_home(&self, session: &Session) -> Result<Option<String>, RequestError> {
-        let name = session.name();
+        let name = session.label();
         let busy = |what: &str, hint: &str| {
             refusal(
                 "turn_in_progress",
