@@ -49,7 +49,8 @@ async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<(
     let mut events = Inotify::init()?.into_event_stream([0; 4096])?;
     // One event at a time: a commit raises dozens, and our own would drown us in them.
     let once = WatchMask::MODIFY | WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::ONESHOT;
-    let mut seen = store.foreign_version().await.ok();
+    // Nothing is known to be seen yet: what was written before the watch stood is told with the first look.
+    let mut seen = None;
     let mut looks = u32::MAX;
     loop {
         events.watches().add(home, once)?;
