@@ -105,6 +105,24 @@ impl Message {
             .or_else(|| self.content.clone())
     }
 
+    #[cfg(test)]
+    pub(crate) fn of(id: i64, role: Role, text: &str) -> Message {
+        Message {
+            id,
+            role,
+            content: Some(Content::Text(text.to_owned())),
+            api_content: None,
+            tool_call_id: None,
+            tool_name: None,
+            tool_calls: Vec::new(),
+            finish_reason: None,
+            reasoning: None,
+            reasoning_content: None,
+            reasoning_details: None,
+            timestamp: 0.0,
+        }
+    }
+
     pub fn plain(&self) -> String {
         self.content
             .as_ref()
@@ -210,20 +228,7 @@ mod tests {
     use super::*;
 
     fn row(id: i64, role: Role) -> Message {
-        Message {
-            id,
-            role,
-            content: Some(Content::Text(format!("m{id}"))),
-            api_content: None,
-            tool_call_id: None,
-            tool_name: None,
-            tool_calls: Vec::new(),
-            finish_reason: None,
-            reasoning: None,
-            reasoning_content: None,
-            reasoning_details: None,
-            timestamp: 0.0,
-        }
+        Message::of(id, role, &format!("m{id}"))
     }
 
     fn call(id: i64, calls: &[&str]) -> Message {

@@ -101,10 +101,7 @@ impl Store {
             )?;
             let ids = statement.query_map([limit as i64], |row| lenient::name(row, 0))?;
             let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
-            let sessions = ids
-                .iter()
-                .filter_map(|id| sessions::by_id(c, id).transpose());
-            sessions.collect()
+            sessions::by_ids(c, &ids)
         })
         .await
     }

@@ -147,6 +147,12 @@ pub(super) fn by_id(c: &Connection, id: &str) -> Result<Option<Session>, StoreEr
     Ok(statement.query_row([id], session).optional()?)
 }
 
+/// Those of them that there are, in order.
+pub(super) fn by_ids(c: &Connection, ids: &[String]) -> Result<Vec<Session>, StoreError> {
+    let found = ids.iter().filter_map(|id| by_id(c, id).transpose());
+    found.collect()
+}
+
 pub(super) fn collect(
     c: &Connection,
     sql: &str,

@@ -98,10 +98,7 @@ impl Store {
             )?;
             let ids = statement.query_map([&tty], |row| row.get::<_, String>(0))?;
             let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
-            let sessions = ids
-                .iter()
-                .filter_map(|id| sessions::by_id(c, id).transpose());
-            sessions.collect()
+            sessions::by_ids(c, &ids)
         })
         .await
     }
