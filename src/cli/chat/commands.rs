@@ -103,6 +103,7 @@ impl Chat<'_> {
         };
         let opened: ChatView = self.client.call(Call::ChatOpen(wish)).await?;
         self.session = opened.session.clone();
+        self.spoken = opened.resumed;
         self.welcome(&opened).await
     }
 }

@@ -88,6 +88,7 @@ async fn converse(
         config,
         out,
         session: opened.session.clone(),
+        spoken: opened.resumed,
         input: Input::open(out),
         queued: VecDeque::new(),
         signals: Signals::new()?,
@@ -114,6 +115,8 @@ struct Chat<'a> {
     config: &'a Config,
     out: &'a Output,
     session: SessionView,
+    /// There is something in it that can be taken up again.
+    spoken: bool,
     input: Input,
     /// What was typed while an answer came.
     queued: VecDeque<String>,
@@ -191,7 +194,10 @@ impl Chat<'_> {
             return Ok(Next::GoOn);
         }
         match command::read(&line, Place::Terminal) {
-            Typed::Words => self.say(&line).await,
+            Typed::Words => {
+                self.spoken = true;
+                self.say(&line).await
+            }
             Typed::NotHere(why) => {
                 self.out.line(&why)?;
                 Ok(Next::GoOn)
@@ -254,11 +260,15 @@ impl Chat<'_> {
     }
 
     fn lost(&self) -> CliError {
-        CliError::NoDaemon {
-            message: format!(
-                "the daemon went away; what was said is kept, and `hermesctl chat --resume {}` goes on with it",
+        let kept = match self.spoken {
+            true => format!(
+                "; what was said is kept, and `hermesctl chat --resume {}` goes on with it",
                 self.session.id
             ),
+            false => String::new(),
+        };
+        CliError::NoDaemon {
+            message: format!("the daemon went away{kept}"),
         }
     }
 
