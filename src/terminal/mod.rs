@@ -15,10 +15,12 @@ pub use leave::Reason;
 pub use open::{Opened, Opening};
 pub use say::Outcome;
 
+use crate::agent::Agent;
 use crate::events::Bus;
 use crate::router::Router;
-use crate::store::Store;
-use crate::turn::{Streamed, Turns};
+use crate::session::TERMINAL_SOURCES;
+use crate::store::{Store, StoreError};
+use crate::turn::{Streamed, TurnError, Turns};
 
 /// All seats of this daemon. Cheap to clone.
 #[derive(Clone)]
@@ -45,6 +47,8 @@ struct Inner {
 pub struct Seat {
     pub session_id: String,
     tty: Option<String>,
+    /// Who was chosen to answer in a session that has no row yet, and so cannot be remembered with anybody.
+    agent: Option<String>,
     /// Whether the session has a row: an untitled one gets it with its first words, so that a terminal in which nothing
     /// was said leaves nothing behind.
     born: tokio::sync::Mutex<bool>,
@@ -61,10 +65,16 @@ struct LiveTurn {
 }
 
 impl Seat {
-    fn new(session_id: String, tty: Option<String>, born: bool) -> Arc<Seat> {
+    fn new(
+        session_id: String,
+        tty: Option<String>,
+        agent: Option<String>,
+        born: bool,
+    ) -> Arc<Seat> {
         Arc::new(Seat {
             session_id,
             tty,
+            agent,
             born: tokio::sync::Mutex::new(born),
             turn: Mutex::default(),
         })
@@ -102,6 +112,15 @@ impl Terminals {
                 seats: Mutex::default(),
                 recovered: CancellationToken::new(),
             }),
+        }
+    }
+
+    /// Who answers at a seat, or why nobody can.
+    fn agent_at(&self, seat: &Seat) -> Result<Result<Arc<dyn Agent>, TurnError>, StoreError> {
+        let turns = &self.inner.turns;
+        match &seat.agent {
+            Some(name) => Ok(turns.agents.get(name).map_err(TurnError::Agent)),
+            None => turns.agent_of(&seat.session_id, TERMINAL_SOURCES[0]),
         }
     }
 
