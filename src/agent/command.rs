@@ -68,13 +68,16 @@ impl Agent for CommandAgent {
                 }
             }
         };
-        let heard = tokio::select! {
-            ((), heard) = async { tokio::join!(tell, hear) } => heard,
+        let heard = async { tokio::join!(tell, hear).1 };
+        tokio::pin!(heard);
+        let (reply, ended) = tokio::select! {
+            reply = &mut heard => (reply?, process.ended().await),
+            // What it has started may hold its output open for ever; that ends with it.
+            ended = process.ended() => (heard.await?, ended),
             // The process ends with its group when it is dropped.
             () = cancel.cancelled() => return Err(AgentError::Cancelled),
         };
-        let reply = heard?;
-        process.ended().await?;
+        ended?;
         Ok(Reply::from(reply))
     }
 }
