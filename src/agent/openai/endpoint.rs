@@ -18,6 +18,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(20);
 /// What is read of an error's explanation.
 const EXPLANATION: usize = 500;
+/// A shorter key is no secret but a word that stands in for one, where an endpoint wants none.
+const SHORTEST_SECRET: usize = 8;
 
 pub(super) struct Endpoint {
     client: Client,
@@ -112,7 +114,7 @@ impl Endpoint {
     }
 
     fn judge(&self, status: StatusCode, said: &str, retry_after: Option<Duration>) -> Failure {
-        let told = format!("{} answered {status}: {said}", self.url);
+        let told = self.veil(&format!("{} answered {status}: {said}", self.url));
         match status.as_u16() {
             401 | 403 => Failure::Final(format!("{told}. Check agents.openai.api_key")),
             404 => Failure::Final(format!(
@@ -122,6 +124,17 @@ impl Endpoint {
             408 | 409 | 425 | 429 => Failure::Later(told, retry_after),
             _ if status.is_server_error() => Failure::Later(told, retry_after),
             _ => Failure::Final(told),
+        }
+    }
+}
+
+impl Endpoint {
+    /// What the endpoint said, without our key: some say it back, and what they say is logged and shown in chats.
+    pub(super) fn veil(&self, said: &str) -> String {
+        let key = self.api_key.as_ref().map(ExposeSecret::expose_secret);
+        match key.filter(|key| key.len() >= SHORTEST_SECRET) {
+            Some(key) => said.replace(key, "********"),
+            None => said.to_owned(),
         }
     }
 }
