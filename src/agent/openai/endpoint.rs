@@ -98,11 +98,11 @@ impl Endpoint {
         if let Some(key) = &self.api_key {
             call = call.bearer_auth(key.expose_secret());
         }
-        let response = call.send().await.map_err(|e| {
-            Failure::Later(
-                format!("{} cannot be reached: {}", self.url, explain(&e)),
-                None,
-            )
+        let response = call.send().await.map_err(|e| match explain(&e) {
+            why if e.is_builder() => Failure::Final(format!(
+                "the request cannot be made: {why}. Check agents.openai.api_key"
+            )),
+            why => Failure::Later(format!("{} cannot be reached: {why}", self.url), None),
         })?;
         let status = response.status();
         if status.is_success() {
