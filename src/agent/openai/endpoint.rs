@@ -16,7 +16,8 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long it may take to answer the phone; how long to answer is the turn's own clock.
 const CONNECT: Duration = Duration::from_secs(20);
-/// What is read of an error's explanation.
+/// What is read of an error's explanation, and what is shown of it.
+const PAGE: usize = 64 << 10;
 const EXPLANATION: usize = 500;
 /// A shorter key is no secret but a word that stands in for one, where an endpoint wants none.
 const SHORTEST_SECRET: usize = 8;
@@ -151,8 +152,15 @@ fn retry_after(response: &Response) -> Option<Duration> {
 }
 
 /// What the endpoint says of an error, without the rest of a page.
-async fn explanation(response: Response) -> String {
-    let body = response.text().await.unwrap_or_default();
+async fn explanation(mut response: Response) -> String {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() > PAGE {
+            break;
+        }
+    }
+    let body = String::from_utf8_lossy(&body).into_owned();
     let said = serde_json::from_str::<Value>(&body).ok().and_then(|json| {
         let error = json.get("error").unwrap_or(&json);
         let message = error
