@@ -1,15 +1,17 @@
 //! What the tests share: temporary homes, real daemon processes, and waiting on conditions.
 
 mod daemon;
+pub mod endpoint;
 pub mod log;
 mod running;
 pub mod scripted;
 mod seed;
+mod talk;
 mod wire;
 
 use std::time::{Duration, Instant};
 
-pub use daemon::{Home, Ran};
+pub use daemon::{Daemon, Home, Ran};
 pub use seed::{SESSION, TITLE, add_session, home_channel, no_thread, seed_session};
 pub use wire::{Wire, hello, request, somebody_hands_off};
 
