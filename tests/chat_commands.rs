@@ -7,28 +7,12 @@ use serde_json::Value;
 use crate::chats::spoken;
 use crate::support::{Home, SESSION, TITLE, seed_session, until};
 
-/// Types lines into a place and returns what the agent's side says there, in the end, in all.
-fn type_into(home: &Home, place: &str, lines: &str) -> Vec<String> {
-    let ran = home
-        .pipe_into_hermesctl(lines, &["--json", "attach", place])
-        .end();
-    assert_eq!(ran.code, 0, "{ran:?}");
-    let messages = ran.stdout.lines().map(|line| {
-        let message: Value = serde_json::from_str(line).expect("JSON");
-        message
-    });
-    let said = messages.filter(|m| m["author"] == "agent");
-    said.map(|m| m["text"].as_str().expect("text").to_owned())
-        .collect()
-}
-
 #[tokio::test]
 async fn a_chat_has_commands_of_its_own_which_reach_no_agent() {
     let home = Home::new();
     seed_session(&home).await;
     let _daemon = home.start();
-    let said = type_into(
-        &home,
+    let said = home.type_into(
         "local",
         "/help\n/handoff local\n/dance\n/title\nhello\n/title Small talk\n/sessions\n",
     );
@@ -50,7 +34,7 @@ async fn a_chat_has_commands_of_its_own_which_reach_no_agent() {
         .json();
     let rows = spoken(&home, id["id"].as_str().unwrap());
     assert_eq!(rows.len(), 2, "{rows:?}");
-    let taken = type_into(&home, "local", &format!("/title {TITLE}\n"));
+    let taken = home.type_into("local", &format!("/title {TITLE}\n"));
     assert!(taken.last().unwrap().contains("belongs to"), "{taken:?}");
 }
 
@@ -58,7 +42,7 @@ async fn a_chat_has_commands_of_its_own_which_reach_no_agent() {
 async fn new_begins_another_conversation_and_ends_the_one_before() {
     let home = Home::new();
     let _daemon = home.start();
-    let said = type_into(&home, "local", "one\n/new\ntwo\n");
+    let said = home.type_into("local", "one\n/new\ntwo\n");
     assert!(said[2].contains("I remember 0 messages"), "{said:?}");
     let ends: BTreeSet<Option<String>> = home
         .sqlite()
@@ -76,8 +60,7 @@ async fn a_terminal_session_is_brought_to_a_chat_by_name() {
     let home = Home::new();
     seed_session(&home).await;
     let _daemon = home.start();
-    let said = type_into(
-        &home,
+    let said = home.type_into(
         "local",
         &format!("/resume\n/resume nobody\n/resume {TITLE}\n/resume {TITLE}\n"),
     );
@@ -91,7 +74,7 @@ async fn a_terminal_session_is_brought_to_a_chat_by_name() {
         "{said:?}"
     );
     assert!(said[3].contains("here already"), "{said:?}");
-    let said = type_into(&home, "local", "and now?\n");
+    let said = home.type_into("local", "and now?\n");
     assert!(
         said.last().unwrap().contains("I remember 4 messages"),
         "{said:?}"
@@ -109,7 +92,7 @@ async fn a_terminal_session_is_brought_to_a_chat_by_name() {
 async fn stop_cuts_the_answer_off_and_keeps_what_there_is() {
     let home = Home::new();
     let _daemon = home.start_with(&[("HERMESD_AGENT_ECHO_PACE", "1h")]);
-    let said = type_into(&home, "local", "/stop\n");
+    let said = home.type_into("local", "/stop\n");
     assert_eq!(said, ["There is nothing to stop."]);
     let _talking = home.pipe_into_hermesctl("count to ten\n", &["attach", "local"]);
     until("the answer streams", || {
@@ -125,11 +108,11 @@ async fn stop_cuts_the_answer_off_and_keeps_what_there_is() {
     });
     let mut said = Vec::new();
     until("there is something to stop", || {
-        said = type_into(&home, "local", "/stop\n");
+        said = home.type_into("local", "/stop\n");
         said.iter().any(|words| words == "Stopping.").then_some(())
     });
     until("what there is of the answer is in the chat", || {
-        let said = type_into(&home, "local", "");
+        let said = home.type_into("local", "");
         said.iter()
             .any(|words| words == "You\n(stopped)")
             .then_some(())

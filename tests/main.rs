@@ -4,6 +4,10 @@
 
 mod support;
 
+mod agent_command;
+mod agent_openai;
+mod agent_openai_faults;
+mod agents;
 mod bring_back;
 mod busy;
 mod chat_commands;

@@ -68,13 +68,16 @@ impl Agent for CommandAgent {
                 }
             }
         };
-        let heard = tokio::select! {
-            ((), heard) = async { tokio::join!(tell, hear) } => heard,
+        let heard = async { tokio::join!(tell, hear).1 };
+        tokio::pin!(heard);
+        let (reply, ended) = tokio::select! {
+            reply = &mut heard => (reply?, process.ended().await),
+            // What it has started may hold its output open for ever; that ends with it.
+            ended = process.ended() => (heard.await?, ended),
             // The process ends with its group when it is dropped.
             () = cancel.cancelled() => return Err(AgentError::Cancelled),
         };
-        let reply = heard?;
-        process.ended().await?;
+        ended?;
         Ok(Reply::from(reply))
     }
 }
@@ -117,6 +120,16 @@ fn message(message: &Message) -> Value {
     value
 }
 
+/// How many bytes at the end are the beginning of a character.
+fn unfinished(bytes: &[u8]) -> usize {
+    let last = bytes.utf8_chunks().last();
+    let torn = last.map_or(&[][..], |chunk| chunk.invalid());
+    match std::str::from_utf8(torn) {
+        Err(error) if error.error_len().is_none() => torn.len(),
+        _ => 0,
+    }
+}
+
 /// What comes from the program. Its first line tells whether it speaks in JSON.
 #[derive(Default)]
 struct Reading {
@@ -135,14 +148,27 @@ impl Reading {
                 "its reply is longer than {limit} MiB"
             )));
         }
-        while let Some(at) = self.bytes.iter().position(|b| *b == b'\n') {
-            let line: Vec<u8> = self.bytes.drain(..=at).collect();
-            self.line(&String::from_utf8_lossy(&line), sink)?;
+        let first = self.bytes.iter().find(|b| !b.is_ascii_whitespace());
+        if self.in_json.is_none() && first.is_some_and(|first| *first != b'{') {
+            self.in_json = Some(false);
         }
-        // Words that are clearly no JSON need not wait for the end of their line.
-        if self.in_json == Some(false) && std::str::from_utf8(&self.bytes).is_ok() {
-            let piece = String::from_utf8_lossy(&std::mem::take(&mut self.bytes)).into_owned();
-            self.push(&piece, sink);
+        // Words that are clearly no JSON need not wait for the end of their line, nor come one line at a time.
+        if self.in_json == Some(false) {
+            let whole = self.bytes.len() - unfinished(&self.bytes);
+            let piece: Vec<u8> = self.bytes.drain(..whole).collect();
+            self.push(&String::from_utf8_lossy(&piece), sink);
+            return Ok(());
+        }
+        if !chunk.contains(&b'\n') {
+            return Ok(());
+        }
+        let bytes = std::mem::take(&mut self.bytes);
+        for line in bytes.split_inclusive(|b| *b == b'\n') {
+            if line.ends_with(b"\n") {
+                self.line(&String::from_utf8_lossy(line), sink)?;
+            } else {
+                self.bytes = line.to_vec();
+            }
         }
         Ok(())
     }

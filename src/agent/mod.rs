@@ -45,6 +45,8 @@ pub struct Reply {
     pub text: String,
     /// What the model thought before, where it tells.
     pub reasoning: Option<String>,
+    /// How it ended, where that is another end than its own.
+    pub finish_reason: Option<String>,
     /// The model that answered, where it is known.
     pub model: Option<String>,
     pub usage: Option<Usage>,

@@ -5,17 +5,22 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 use super::AgentError;
 
 /// What is kept of a program's complaints, for whoever asks why it ended.
 const KEPT_LINES: usize = 20;
 const KEPT_LINE: usize = 500;
+const LONGEST_LINE: u64 = 64 << 10;
+/// How long its last complaints may take to arrive.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// How a program is started.
 #[derive(Debug, Clone)]
@@ -35,6 +40,7 @@ pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
     complaints: Arc<Mutex<VecDeque<String>>>,
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Program {
@@ -74,14 +80,16 @@ impl Program {
             .and_then(|id| i32::try_from(id).ok())
             .map(Pid::from_raw);
         let complaints = Arc::default();
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(listen(self.name, stderr, Arc::clone(&complaints)));
-        }
+        let listening = child
+            .stderr
+            .take()
+            .map(|stderr| tokio::spawn(listen(self.name, stderr, Arc::clone(&complaints))));
         Ok(Process {
             name: self.name,
             child,
             group,
             complaints,
+            listening,
         })
     }
 }
@@ -93,12 +101,17 @@ impl Process {
         pipes.ok_or_else(|| AgentError::Failed(format!("{} has no pipes", self.name)))
     }
 
-    /// Waits for its end. An error says how it ended, with its last complaints.
+    /// Waits for its end, and may be asked again. An error says how it ended, with its last complaints.
     pub(super) async fn ended(&mut self) -> Result<(), AgentError> {
         let status = self.child.wait().await;
         // Its group may still run; a number that is free again must not be killed later.
         if let Some(group) = self.group.take() {
             let _ = killpg(group, Signal::SIGKILL);
+        }
+        // What it said last may not have been heard yet; one that left its group may keep the line open.
+        if let Some(listening) = &mut self.listening {
+            let _ = tokio::time::timeout(LAST_WORDS, listening).await;
+            self.listening = None;
         }
         match status {
             Ok(status) if status.success() => Ok(()),
@@ -131,9 +144,16 @@ impl Drop for Process {
 
 /// To the log, and the last lines for whoever asks.
 async fn listen(name: &str, stderr: impl AsyncRead + Unpin, kept: Arc<Mutex<VecDeque<String>>>) {
-    let mut lines = BufReader::new(stderr).split(b'\n');
-    while let Ok(Some(line)) = lines.next_segment().await {
-        let line = String::from_utf8_lossy(&line);
+    let mut stderr = BufReader::new(stderr);
+    let mut bytes = Vec::new();
+    loop {
+        // A line without an end is told in pieces.
+        bytes.clear();
+        let mut piece = (&mut stderr).take(LONGEST_LINE);
+        if !matches!(piece.read_until(b'\n', &mut bytes).await, Ok(n) if n > 0) {
+            return;
+        }
+        let line = String::from_utf8_lossy(&bytes);
         let line: String = line.trim_end().chars().take(KEPT_LINE).collect();
         if line.is_empty() {
             continue;

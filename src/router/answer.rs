@@ -126,8 +126,13 @@ impl Inner {
             Err(error) => {
                 tracing::warn!(%error, session = session_id, "a turn failed");
                 let text = format!("I could not answer: {error}. Say it again to try once more.");
+                let text = match turn.partial.trim_end() {
+                    "" => text,
+                    partial => format!("{partial}\n\n{text}"),
+                };
                 let (reason, sends) = (error.to_string(), send(text));
-                let keep = || store.fail_inbound(inbound.id, session_id, &reason, sends.clone());
+                let (id, partial) = (inbound.id, &turn.partial);
+                let keep = || store.fail_inbound(id, session_id, &reason, partial, sends.clone());
                 return patiently(stop, keep).await;
             }
         };

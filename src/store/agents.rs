@@ -1,6 +1,6 @@
 //! Which agent a session is remembered with, and taking back what an agent wrote that was cut off.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::messages::{self, Said};
 use super::{Store, StoreError, sessions, turns};
@@ -19,15 +19,7 @@ impl Store {
 
     pub async fn remember_agent(&self, session_id: &str, agent: &str) -> Result<(), StoreError> {
         let (session_id, agent) = (session_id.to_owned(), agent.to_owned());
-        self.write(move |c| {
-            c.execute(
-                "INSERT INTO hermesd_agents (session_id, agent) VALUES (?1, ?2)
-                 ON CONFLICT (session_id) DO UPDATE SET agent = ?2",
-                params![session_id, agent],
-            )?;
-            Ok(())
-        })
-        .await
+        self.write(move |c| remember(c, &session_id, &agent)).await
     }
 
     /// Where a session is from.
@@ -89,4 +81,13 @@ impl Store {
         })
         .await
     }
+}
+
+pub(super) fn remember(c: &Connection, session_id: &str, agent: &str) -> Result<(), StoreError> {
+    c.execute(
+        "INSERT INTO hermesd_agents (session_id, agent) VALUES (?1, ?2)
+         ON CONFLICT (session_id) DO UPDATE SET agent = ?2",
+        params![session_id, agent],
+    )?;
+    Ok(())
 }

@@ -300,11 +300,7 @@ impl Store {
                 }
                 Scribe::TheAgent => {
                     let rows = turns::rows_of_agent(c, &session_id)?;
-                    turns::end(
-                        c,
-                        &session_id,
-                        Some(&TurnEnd::Answered(answer.reply.clone())),
-                    )?;
+                    turns::end(c, &session_id, &TurnEnd::Answered(answer.reply.clone()))?;
                     messages::Said::of(rows)
                 }
             };

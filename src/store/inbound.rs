@@ -126,27 +126,29 @@ impl Store {
             if changed == 0 {
                 return Err(StoreError::Conflict(format!("message {id} is answered already")));
             }
-            turns::end(c, &session_id, Some(&end))?;
+            turns::end(c, &session_id, &end)?;
             sends.iter().map(|send| deliveries::insert(c, send)).collect()
         })
         .await
     }
 
-    /// The turn failed: the words stay in the transcript, and the person is told why.
+    /// The turn failed: the words stay in the transcript with what there is of an answer, and the person is told why.
     pub async fn fail_inbound(
         &self,
         id: i64,
         session_id: &str,
         reason: &str,
+        partial: &str,
         sends: Vec<NewDelivery>,
     ) -> Result<Vec<Delivery>, StoreError> {
         let (session_id, reason) = (session_id.to_owned(), reason.to_owned());
+        let partial = TurnEnd::CutOff(partial.to_owned());
         self.write(move |c| {
             c.execute(
                 "UPDATE hermesd_inbound SET state = 'failed', error = ?2 WHERE id = ?1",
                 params![id, reason],
             )?;
-            turns::end(c, &session_id, None)?;
+            turns::end(c, &session_id, &partial)?;
             sends
                 .iter()
                 .map(|send| deliveries::insert(c, send))

@@ -51,7 +51,8 @@ impl NewMessage {
     pub fn answer(reply: &Reply) -> NewMessage {
         NewMessage {
             reasoning: reply.reasoning.clone(),
-            ..NewMessage::reply(&reply.text)
+            finish_reason: reply.finish_reason.clone().or_else(|| Some("stop".into())),
+            ..NewMessage::text(Role::Assistant, &reply.text)
         }
     }
 }

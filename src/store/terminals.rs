@@ -3,7 +3,7 @@
 
 use rusqlite::{Connection, params};
 
-use super::{Store, StoreError, lenient, sessions};
+use super::{Store, StoreError, agents, lenient, sessions};
 use crate::clock;
 use crate::session::{Session, TERMINAL_SOURCES};
 
@@ -36,16 +36,18 @@ impl Store {
         .await
     }
 
-    /// A new session, with its terminal.
+    /// A new session, with its terminal and the agent that was chosen for it.
     pub async fn create_terminal_session(
         &self,
         id: &str,
         title: Option<&str>,
         model: Option<&str>,
+        agent: Option<&str>,
         tty: Option<&str>,
     ) -> Result<(), StoreError> {
         let (id, model) = (id.to_owned(), model.map(str::to_owned));
         let (title, tty) = (title.map(str::to_owned), tty.map(str::to_owned));
+        let agent = agent.map(str::to_owned);
         self.write(move |c| {
             if let Some(title) = &title {
                 sessions::check_title(c, title, &id)?;
@@ -54,6 +56,9 @@ impl Store {
                 "INSERT INTO sessions (id, source, title, model, started_at) VALUES (?1, 'cli', ?2, ?3, ?4)",
                 params![id, title, model, clock::now()],
             )?;
+            if let Some(agent) = &agent {
+                agents::remember(c, &id, agent)?;
+            }
             open(c, &id, tty.as_deref())
         })
         .await

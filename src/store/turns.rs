@@ -85,7 +85,7 @@ impl Store {
     /// is.
     pub async fn end_turn(&self, session_id: &str, how: TurnEnd) -> Result<(), StoreError> {
         let session_id = session_id.to_owned();
-        self.write(move |c| end(c, &session_id, Some(&how)).map(|_| ()))
+        self.write(move |c| end(c, &session_id, &how).map(|_| ()))
             .await
     }
 
@@ -97,7 +97,7 @@ impl Store {
                 return Ok(false);
             };
             let partial = TurnEnd::CutOff(turn.partial.unwrap_or_default());
-            end(c, &session_id, Some(&partial))
+            end(c, &session_id, &partial)
         })
         .await
     }
@@ -182,19 +182,14 @@ pub(super) fn rows_of_agent(c: &Connection, session_id: &str) -> Result<Vec<i64>
     Ok(said.into_iter().map(|(row, _, _)| row).collect())
 }
 
-/// Closes a turn, with its end in the transcript where there is one to be told. False: it had ended before.
-pub(super) fn end(
-    c: &Connection,
-    session_id: &str,
-    how: Option<&TurnEnd>,
-) -> Result<bool, StoreError> {
+/// Closes a turn, with its end in the transcript. False: it had ended before.
+pub(super) fn end(c: &Connection, session_id: &str, how: &TurnEnd) -> Result<bool, StoreError> {
     let Some(turn) = running(c, session_id)? else {
         return Ok(false);
     };
-    match (&turn.words, how) {
-        (Some(words), how) => complete(c, session_id, turn.row, words, how)?,
-        (None, Some(how)) => conclude(c, session_id, how)?,
-        (None, None) => {}
+    match &turn.words {
+        Some(words) => complete(c, session_id, turn.row, words, how)?,
+        None => conclude(c, session_id, how)?,
     }
     c.prepare_cached(
         "UPDATE hermesd_turns SET running = 0, partial = NULL, words = NULL, message_row = MAX(message_row, ?2)
@@ -210,7 +205,7 @@ fn complete(
     session_id: &str,
     before: i64,
     words: &str,
-    how: Option<&TurnEnd>,
+    how: &TurnEnd,
 ) -> Result<(), StoreError> {
     // Compression has split the session meanwhile: the turn stands in the part that goes on.
     if sessions::tip(c, session_id)? != session_id {
@@ -226,9 +221,9 @@ fn complete(
         messages::append_one(c, session_id, message)?;
     }
     let answered = said.last().is_some_and(|(_, role, _)| role == "assistant");
-    match how {
-        Some(how) if !answered => conclude(c, session_id, how),
-        _ => Ok(()),
+    match answered {
+        true => Ok(()),
+        false => conclude(c, session_id, how),
     }
 }
 

@@ -18,8 +18,9 @@ pub use say::Outcome;
 
 use crate::events::Bus;
 use crate::router::Router;
-use crate::store::Store;
-use crate::turn::{Streamed, Turns};
+use crate::session::TERMINAL_SOURCES;
+use crate::store::{Store, StoreError};
+use crate::turn::{Chosen, Streamed, TurnError, Turns};
 
 /// All seats of this daemon. Cheap to clone.
 #[derive(Clone)]
@@ -46,6 +47,8 @@ struct Inner {
 pub struct Seat {
     pub session_id: String,
     tty: Option<String>,
+    /// Who was chosen to answer in a session that has no row yet, and so cannot be remembered with anybody.
+    agent: Option<String>,
     /// Whether the session has a row: an untitled one gets it with its first words, so that a terminal in which nothing
     /// was said leaves nothing behind.
     born: tokio::sync::Mutex<bool>,
@@ -64,10 +67,16 @@ struct LiveTurn {
 }
 
 impl Seat {
-    fn new(session_id: String, tty: Option<String>, born: bool) -> Arc<Seat> {
+    fn new(
+        session_id: String,
+        tty: Option<String>,
+        agent: Option<String>,
+        born: bool,
+    ) -> Arc<Seat> {
         Arc::new(Seat {
             session_id,
             tty,
+            agent,
             born: tokio::sync::Mutex::new(born),
             turn: Mutex::default(),
             stopped: AtomicBool::new(false),
@@ -107,6 +116,19 @@ impl Terminals {
                 recovered: CancellationToken::new(),
             }),
         }
+    }
+
+    /// Who answers at a seat, or why nobody can.
+    fn agent_at(&self, seat: &Seat) -> Result<Chosen, StoreError> {
+        let (turns, source) = (&self.inner.turns, TERMINAL_SOURCES[0]);
+        let Some(name) = &seat.agent else {
+            return turns.agent_of(&seat.session_id, source);
+        };
+        let agent = turns.agents.get(name).map_err(TurnError::Agent);
+        Ok(agent.map(|agent| {
+            let scribe = agent.scribe(source);
+            (agent, scribe)
+        }))
     }
 
     /// The seat at a session.

@@ -7,7 +7,7 @@ use crate::clock;
 use crate::events::Event;
 use crate::handoff::request::{Refusal, RequestError, turn_elsewhere};
 use crate::handoff::which;
-use crate::session::{Session, TERMINAL_SOURCES, title};
+use crate::session::{Session, title};
 use crate::store::{StoreError, TERMINAL};
 
 /// What a terminal wants.
@@ -43,10 +43,10 @@ impl Terminals {
             let agent = self.inner.turns.agents.get(name);
             agent.map_err(|why| refusal("no_agent", why, "see `hermesctl agents`"))?;
         }
-        let opened = match &wish.session {
-            Some(name) => self.take_up(name, wish.tty, wish.at).await?,
-            None => self.begin(wish.title.as_deref(), wish.tty).await?,
+        let Some(name) = &wish.session else {
+            return self.begin(wish).await;
         };
+        let opened = self.take_up(name, wish.tty, wish.at).await?;
         if let Some(agent) = &wish.agent {
             let id = &opened.session.id;
             self.inner.store.remember_agent(id, agent).await?;
@@ -98,7 +98,7 @@ impl Terminals {
         let session = self.find(name).await?;
         let kept = at.filter(|seat| seat.session_id == session.id);
         let stays = kept.is_some();
-        let seat = kept.unwrap_or_else(|| Seat::new(session.id.clone(), tty, true));
+        let seat = kept.unwrap_or_else(|| Seat::new(session.id.clone(), tty, None, true));
         if !stays {
             self.sit_down(&seat, &session)?;
         }
@@ -143,18 +143,15 @@ impl Terminals {
         Ok(())
     }
 
-    async fn begin(
-        &self,
-        title: Option<&str>,
-        tty: Option<String>,
-    ) -> Result<Opened, RequestError> {
+    async fn begin(&self, wish: Opening) -> Result<Opened, RequestError> {
+        let title = wish.title.as_deref();
         let title = title
             .map(title::clean)
             .transpose()
             .map_err(|too_long| refusal("title_too_long", too_long.to_string(), "shorten it"))?;
         let title = title.flatten();
         let now = clock::now();
-        let seat = Seat::new(clock::session_id(now), tty, false);
+        let seat = Seat::new(clock::session_id(now), wish.tty, wish.agent, false);
         if title.is_some() {
             self.bear(&seat, title.as_deref())
                 .await
@@ -181,10 +178,11 @@ impl Terminals {
             return Ok(());
         }
         let (store, id) = (&self.inner.store, &seat.session_id);
-        let agent = self.inner.turns.agent_of(id, TERMINAL_SOURCES[0])?.ok();
+        let agent = self.agent_at(seat)?.ok();
         let model = agent.and_then(|(agent, _)| agent.model());
+        let (chosen, tty) = (seat.agent.as_deref(), seat.tty.as_deref());
         store
-            .create_terminal_session(id, title, model.as_deref(), seat.tty.as_deref())
+            .create_terminal_session(id, title, model.as_deref(), chosen, tty)
             .await?;
         *born = true;
         self.tell_start(id, model, false);

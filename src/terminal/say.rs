@@ -101,8 +101,8 @@ impl Terminals {
             () = cancel.cancelled() => return Ok(Outcome::nothing()),
         };
         // Before anything is kept: words that nobody can answer are better not said.
-        let agent = inner.turns.agent_of(id, TERMINAL_SOURCES[0])?;
-        let (agent, scribe) = agent
+        let (agent, scribe) = self
+            .agent_at(&at.seat)?
             .map_err(|error| refusal("no_agent", error.to_string(), "see `hermesctl agents`"))?;
         let begin = || self.begin_turn(&at.seat, text, scribe);
         match patiently(cancel, begin).await {

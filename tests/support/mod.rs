@@ -1,12 +1,14 @@
 //! What the tests share: temporary homes, real daemon processes, and waiting on conditions.
 
 mod daemon;
+pub mod endpoint;
 pub mod log;
 mod program;
 pub mod pty;
 mod running;
 pub mod scripted;
 mod seed;
+mod talk;
 mod wire;
 
 use std::time::{Duration, Instant};

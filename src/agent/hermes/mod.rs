@@ -230,6 +230,7 @@ fn complete(payload: &Value) -> Result<Reply, AgentError> {
     Ok(Reply {
         text: text.to_owned(),
         reasoning: None,
+        finish_reason: None,
         model: usage["model"].as_str().map(str::to_owned),
         usage: usage.is_object().then(|| Usage {
             input: count("input"),

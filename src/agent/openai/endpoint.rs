@@ -16,12 +16,17 @@ const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long it may take to answer the phone; how long to answer is the turn's own clock.
 const CONNECT: Duration = Duration::from_secs(20);
-/// What is read of an error's explanation.
+/// What is read of an error's explanation, and what is shown of it.
+const PAGE: usize = 64 << 10;
 const EXPLANATION: usize = 500;
+/// A shorter key is no secret but a word that stands in for one, where an endpoint wants none.
+const SHORTEST_SECRET: usize = 8;
 
 pub(super) struct Endpoint {
     client: Client,
     url: Url,
+    /// The address as it is told: without a password that may stand in it.
+    shown: Url,
     api_key: Option<SecretString>,
 }
 
@@ -44,10 +49,17 @@ impl Endpoint {
             })?;
         let client = Client::builder()
             .connect_timeout(CONNECT)
+            // A conversation goes where the person wants it, and nowhere else.
+            .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("hermesd/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|e| format!("no HTTP client: {}", explain(&e)))?;
+        let mut shown = url.clone();
+        // Neither fails for an address of the web.
+        let _ = shown.set_username("");
+        let _ = shown.set_password(None);
         Ok(Endpoint {
+            shown,
             client,
             url,
             api_key,
@@ -96,11 +108,11 @@ impl Endpoint {
         if let Some(key) = &self.api_key {
             call = call.bearer_auth(key.expose_secret());
         }
-        let response = call.send().await.map_err(|e| {
-            Failure::Later(
-                format!("{} cannot be reached: {}", self.url, explain(&e)),
-                None,
-            )
+        let response = call.send().await.map_err(|e| match explain(&e) {
+            why if e.is_builder() => Failure::Final(format!(
+                "the request cannot be made: {why}. Check agents.openai.api_key"
+            )),
+            why => Failure::Later(format!("{} cannot be reached: {why}", self.shown), None),
         })?;
         let status = response.status();
         if status.is_success() {
@@ -112,7 +124,7 @@ impl Endpoint {
     }
 
     fn judge(&self, status: StatusCode, said: &str, retry_after: Option<Duration>) -> Failure {
-        let told = format!("{} answered {status}: {said}", self.url);
+        let told = self.veil(&format!("{} answered {status}: {said}", self.shown));
         match status.as_u16() {
             401 | 403 => Failure::Final(format!("{told}. Check agents.openai.api_key")),
             404 => Failure::Final(format!(
@@ -121,7 +133,21 @@ impl Endpoint {
             400 | 422 => Failure::TooMuch(told),
             408 | 409 | 425 | 429 => Failure::Later(told, retry_after),
             _ if status.is_server_error() => Failure::Later(told, retry_after),
+            300..=399 => Failure::Final(format!(
+                "{told}. Check agents.openai.base_url: hermesd does not follow it elsewhere"
+            )),
             _ => Failure::Final(told),
+        }
+    }
+}
+
+impl Endpoint {
+    /// What the endpoint said, without our key: some say it back, and what they say is logged and shown in chats.
+    pub(super) fn veil(&self, said: &str) -> String {
+        let key = self.api_key.as_ref().map(ExposeSecret::expose_secret);
+        match key.filter(|key| key.len() >= SHORTEST_SECRET) {
+            Some(key) => said.replace(key, "********"),
+            None => said.to_owned(),
         }
     }
 }
@@ -138,8 +164,15 @@ fn retry_after(response: &Response) -> Option<Duration> {
 }
 
 /// What the endpoint says of an error, without the rest of a page.
-async fn explanation(response: Response) -> String {
-    let body = response.text().await.unwrap_or_default();
+async fn explanation(mut response: Response) -> String {
+    let mut body = Vec::new();
+    while let Ok(Some(chunk)) = response.chunk().await {
+        body.extend_from_slice(&chunk);
+        if body.len() > PAGE {
+            break;
+        }
+    }
+    let body = String::from_utf8_lossy(&body).into_owned();
     let said = serde_json::from_str::<Value>(&body).ok().and_then(|json| {
         let error = json.get("error").unwrap_or(&json);
         let message = error

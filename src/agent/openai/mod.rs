@@ -65,7 +65,11 @@ impl Agent for OpenAi {
         }
         let answer = async {
             let stream = self.endpoint.ask(request).await?;
-            stream::read(stream, sink).await
+            let reply = stream::read(stream, sink).await;
+            reply.map_err(|error| match error {
+                AgentError::Failed(reason) => AgentError::Failed(self.endpoint.veil(&reason)),
+                AgentError::Cancelled => AgentError::Cancelled,
+            })
         };
         tokio::select! {
             reply = answer => reply.map(|reply| Reply {

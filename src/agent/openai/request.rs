@@ -79,6 +79,7 @@ impl Request {
 /// The history in pieces that must not be torn: a person's words with all that answers them, calls with their results.
 fn exchanges(messages: &[&Message]) -> Vec<Vec<Value>> {
     let mut all: Vec<Vec<Value>> = Vec::new();
+    let mut calls: &[Value] = &[];
     for (at, one) in messages.iter().enumerate() {
         if one.role == Role::User || all.is_empty() {
             all.push(Vec::new());
@@ -86,7 +87,18 @@ fn exchanges(messages: &[&Message]) -> Vec<Vec<Value>> {
         let Some(exchange) = all.last_mut() else {
             continue;
         };
-        exchange.push(message(one));
+        let mut wire = message(one);
+        match &one.tool_call_id {
+            // Some calls have two ids. The endpoint is told one of them, whichever the result has.
+            Some(id) if one.role == Role::Tool => {
+                let call = calls.iter().find(|call| ids(call).any(|known| known == id));
+                if let Some(told) = call.and_then(|call| ids(call).next()) {
+                    wire["tool_call_id"] = json!(told);
+                }
+            }
+            _ => calls = &one.tool_calls,
+        }
+        exchange.push(wire);
         // Results stand right behind their call: what has none there has none at all.
         let answered: Vec<&str> = messages[at + 1..]
             .iter()
@@ -94,9 +106,8 @@ fn exchanges(messages: &[&Message]) -> Vec<Vec<Value>> {
             .filter_map(|m| m.tool_call_id.as_deref())
             .collect();
         let missing = one.tool_calls.iter().filter_map(|call| {
-            let ids = ["id", "call_id"].map(|name| call.get(name).and_then(Value::as_str));
-            let has_result = ids.iter().flatten().any(|id| answered.contains(id));
-            ids[0].or(ids[1]).filter(|_| !has_result)
+            let has_result = ids(call).any(|id| answered.contains(&id));
+            ids(call).next().filter(|_| !has_result)
         });
         exchange.extend(
             missing.map(|id| json!({"role": "tool", "tool_call_id": id, "content": NO_RESULT})),
@@ -157,11 +168,17 @@ fn message(message: &Message) -> Value {
     Value::Object(wire)
 }
 
+/// The ids of a call; the endpoint is told the first.
+fn ids(call: &Value) -> impl Iterator<Item = &str> {
+    ["id", "call_id"]
+        .into_iter()
+        .filter_map(|name| call.get(name)?.as_str())
+}
+
 /// Backends keep notes of their own in a call; the endpoint gets what the interface knows.
 fn call(call: &Value) -> Value {
-    let id = call.get("id").or_else(|| call.get("call_id"));
     json!({
-        "id": id.cloned().unwrap_or_default(),
+        "id": ids(call).next(),
         "type": "function",
         "function": {
             "name": call["function"]["name"],

@@ -1,7 +1,9 @@
 //! The answer as it streams: pieces, thoughts, the cost, and its end. A stream that breaks off is a failure, and what came
 //! of it is in the sink.
 
-use eventsource_stream::Eventsource;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use eventsource_stream::{EventStreamError, Eventsource};
 use reqwest::Response;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
@@ -12,6 +14,10 @@ use crate::agent::{AgentError, Reply, Sink, Usage};
 
 /// The longest reply that is taken.
 const LONGEST_REPLY: usize = 4 << 20;
+/// The same for one that comes in one piece, with what JSON adds to it.
+const LONGEST_BODY: usize = 2 * LONGEST_REPLY;
+/// The longest piece of one that is streamed.
+const LONGEST_EVENT: usize = 1 << 20;
 
 pub(super) async fn read(response: Response, sink: &Sink<'_>) -> Result<Reply, AgentError> {
     let kind = response.headers().get(CONTENT_TYPE);
@@ -19,16 +25,28 @@ pub(super) async fn read(response: Response, sink: &Sink<'_>) -> Result<Reply, A
     let mut reading = Reading::default();
     if !streams {
         // Some endpoints do not stream whatever they are asked.
-        let body = response.text().await.map_err(|e| broken(&explain(&e)))?;
+        let body = whole(response).await?;
         reading.take(&body, sink)?;
         return reading.end();
     }
-    let mut events = response.bytes_stream().eventsource();
+    // Counted since the last event: the next one is held in memory until it ends.
+    let pending = AtomicUsize::new(0);
+    let bytes = response.bytes_stream().map(|piece| {
+        let piece = piece.map_err(|e| broken(&explain(&e)))?;
+        let before = pending.fetch_add(piece.len(), Ordering::Relaxed);
+        match before + piece.len() {
+            length if length > LONGEST_EVENT => Err(too_long(LONGEST_EVENT)),
+            _ => Ok(piece),
+        }
+    });
+    let mut events = bytes.eventsource();
     while let Some(event) = events.next().await {
         let event = event.map_err(|e| match e {
-            eventsource_stream::EventStreamError::Transport(e) => broken(&explain(&e)),
-            other => broken(&other.to_string()),
+            EventStreamError::Transport(error) => error,
+            EventStreamError::Utf8(e) => broken(&e.to_string()),
+            EventStreamError::Parser(e) => broken(&e.to_string()),
         })?;
+        pending.store(0, Ordering::Relaxed);
         if event.data.trim() == "[DONE]" {
             reading.done = true;
             break;
@@ -36,6 +54,23 @@ pub(super) async fn read(response: Response, sink: &Sink<'_>) -> Result<Reply, A
         reading.take(&event.data, sink)?;
     }
     reading.end()
+}
+
+/// A body in one piece.
+async fn whole(mut response: Response) -> Result<String, AgentError> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|e| broken(&explain(&e)))? {
+        body.extend_from_slice(&chunk);
+        if body.len() > LONGEST_BODY {
+            return Err(too_long(LONGEST_BODY));
+        }
+    }
+    Ok(String::from_utf8_lossy(&body).into_owned())
+}
+
+fn too_long(limit: usize) -> AgentError {
+    let limit = limit >> 20;
+    AgentError::Failed(format!("the reply is longer than {limit} MiB"))
 }
 
 fn broken(why: &str) -> AgentError {
@@ -97,10 +132,7 @@ impl Reading {
             sink.push(piece);
         }
         if self.reply.text.len() + self.reasoning.len() > LONGEST_REPLY {
-            let limit = LONGEST_REPLY >> 20;
-            return Err(AgentError::Failed(format!(
-                "the reply is longer than {limit} MiB"
-            )));
+            return Err(too_long(LONGEST_REPLY));
         }
         if let Some(finish) = choice.get("finish_reason").and_then(Value::as_str) {
             self.finish = Some(finish.to_owned());
@@ -124,6 +156,7 @@ impl Reading {
             _ => {}
         }
         Ok(Reply {
+            finish_reason: self.finish.filter(|finish| finish == "length"),
             reasoning: Some(self.reasoning).filter(|thought| !thought.is_empty()),
             ..self.reply
         })
