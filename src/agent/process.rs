@@ -5,17 +5,21 @@ use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
 
 use super::AgentError;
 
 /// What is kept of a program's complaints, for whoever asks why it ended.
 const KEPT_LINES: usize = 20;
 const KEPT_LINE: usize = 500;
+/// How long what a program complained about last may take to arrive when it has ended.
+const LAST_COMPLAINTS: Duration = Duration::from_millis(500);
 
 /// How a program is started.
 #[derive(Debug, Clone)]
@@ -35,6 +39,7 @@ pub(super) struct Process {
     child: Child,
     group: Option<Pid>,
     complaints: Arc<Mutex<VecDeque<String>>>,
+    listening: Option<JoinHandle<()>>,
 }
 
 impl Program {
@@ -74,14 +79,15 @@ impl Program {
             .and_then(|id| i32::try_from(id).ok())
             .map(Pid::from_raw);
         let complaints = Arc::default();
-        if let Some(stderr) = child.stderr.take() {
-            tokio::spawn(listen(self.name, stderr, Arc::clone(&complaints)));
-        }
+        let stderr = child.stderr.take();
+        let listening =
+            stderr.map(|stderr| tokio::spawn(listen(self.name, stderr, Arc::clone(&complaints))));
         Ok(Process {
             name: self.name,
             child,
             group,
             complaints,
+            listening,
         })
     }
 }
@@ -99,6 +105,9 @@ impl Process {
         // Its group may still run; a number that is free again must not be killed later.
         if let Some(group) = self.group.take() {
             let _ = killpg(group, Signal::SIGKILL);
+        }
+        if let Some(listening) = self.listening.take() {
+            let _ = tokio::time::timeout(LAST_COMPLAINTS, listening).await;
         }
         match status {
             Ok(status) if status.success() => Ok(()),
