@@ -1,7 +1,7 @@
 //! A running agent that speaks the Agent Client Protocol over its standard input and output. The only file that knows the
 //! protocol's crate, together with the room's own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -50,6 +50,8 @@ pub(super) struct Connection {
     reason: Arc<Mutex<Option<String>>>,
     /// Sessions that this process has in its memory: our id, its own, and how much of the transcript it knows.
     open: Mutex<HashMap<String, Known>>,
+    /// Sessions of its own in which it did not stop when it was told to: whether it ever will, nobody knows.
+    abandoned: Mutex<HashSet<String>>,
 }
 
 /// What an agent has of a session.
@@ -91,6 +93,7 @@ impl Connection {
             ended: ended.clone(),
             reason: reason.clone(),
             open: Mutex::default(),
+            abandoned: Mutex::default(),
         };
         tokio::select! {
             ready = ready => match ready {
@@ -115,6 +118,16 @@ impl Connection {
 
     pub(super) fn remember(&self, session_id: &str, known: Known) {
         locked(&self.open).insert(session_id.to_owned(), known);
+    }
+
+    /// Nothing more is said in this session of its own, as long as this process lives.
+    pub(super) fn abandon(&self, id: &str) {
+        locked(&self.open).retain(|_, known| known.id != id);
+        locked(&self.abandoned).insert(id.to_owned());
+    }
+
+    pub(super) fn is_abandoned(&self, id: &str) -> bool {
+        locked(&self.abandoned).contains(id)
     }
 
     /// What happens in a session from now on.
