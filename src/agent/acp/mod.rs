@@ -46,26 +46,28 @@ impl Acp {
         connection: &Connection,
         prompt: &Prompt<'_>,
     ) -> Result<Known, AgentError> {
-        let id = &prompt.session.id;
-        if let Some(known) = connection.opened(id) {
+        let (id, said) = (&prompt.session.id, prompt.transcript.messages.len());
+        let own = prompt.session.source == OWN_SOURCE;
+        // By our name it writes into our transcript: wrong when a chat has the session, for then we write there, and when
+        // it has to be told what others said, for that would stand there as the person's words.
+        let is_fit = |known: &Known| known.id != *id || own && known.messages >= said;
+        if let Some(known) = connection.opened(id).filter(is_fit) {
             return Ok(known);
         }
         let command = self.program.words.join(" ");
         let earlier = self.store.acp_session(id, &command).map_err(unread)?;
-        if let Some((name, messages)) = earlier
-            && !connection.is_abandoned(&name)
-            && connection.load(&name).await?
+        let earlier = earlier.map(|(id, messages)| Known { id, messages });
+        if let Some(known) = earlier.clone().filter(is_fit)
+            && !connection.is_abandoned(&known.id)
+            && connection.load(&known.id).await?
         {
-            return Ok(Known { id: name, messages });
+            return Ok(known);
         }
-        if prompt.session.source == OWN_SOURCE
-            && !connection.is_abandoned(id)
-            && connection.load(id).await?
-        {
-            let messages = prompt.transcript.messages.len();
+        let is_new = earlier.is_none() && !connection.is_abandoned(id);
+        if own && is_new && connection.load(id).await? {
             return Ok(Known {
                 id: id.clone(),
-                messages,
+                messages: said,
             });
         }
         Ok(Known {
@@ -83,9 +85,16 @@ impl Acp {
         stands: usize,
     ) {
         let id = &prompt.session.id;
+        let mut messages = prompt.transcript.messages.len() + stands;
+        if name == id
+            && let Ok(written) = self.store.transcript(id).await
+        {
+            // It has written them all itself, those of its tools too.
+            messages = written.messages.len();
+        }
         let known = Known {
             id: name.to_owned(),
-            messages: prompt.transcript.messages.len() + stands,
+            messages,
         };
         let command = self.program.words.join(" ");
         if let Err(error) = self
