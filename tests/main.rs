@@ -4,6 +4,7 @@
 
 mod support;
 
+mod agent_acp;
 mod bring_back;
 mod busy;
 mod chat_commands;

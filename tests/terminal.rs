@@ -11,7 +11,7 @@ use crate::chats::{WAITS, fill, spoken};
 use crate::support::scripted::{InProcess, Mood};
 use crate::support::{Home, SESSION, TITLE, eventually, seed_session, until};
 
-async fn open(client: &Client, session: Option<&str>) -> Result<ChatView, ClientError> {
+pub async fn open(client: &Client, session: Option<&str>) -> Result<ChatView, ClientError> {
     let wish = ChatOpen {
         session: session.map(str::to_owned),
         ..ChatOpen::default()
@@ -19,7 +19,7 @@ async fn open(client: &Client, session: Option<&str>) -> Result<ChatView, Client
     client.call(Call::ChatOpen(wish)).await
 }
 
-async fn say(client: &Client, text: &str) -> Result<ChatTurnView, ClientError> {
+pub async fn say(client: &Client, text: &str) -> Result<ChatTurnView, ClientError> {
     client
         .call(Call::ChatSay(ChatSay { text: text.into() }))
         .await
@@ -32,7 +32,7 @@ async fn leave(client: &Client) {
         .expect("an end");
 }
 
-fn kind<T: std::fmt::Debug>(refused: Result<T, ClientError>) -> String {
+pub fn kind<T: std::fmt::Debug>(refused: Result<T, ClientError>) -> String {
     match refused {
         Err(ClientError::Refused(error)) => error.data.expect("a kind").kind,
         other => panic!("not refused: {other:?}"),

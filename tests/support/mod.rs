@@ -9,7 +9,7 @@ mod wire;
 
 use std::time::{Duration, Instant};
 
-pub use daemon::{Home, Ran};
+pub use daemon::{Daemon, Home, Ran};
 pub use seed::{SESSION, TITLE, add_session, home_channel, no_thread, seed_session};
 pub use wire::{Wire, hello, request, somebody_hands_off};
 
