@@ -4,6 +4,7 @@
 
 mod support;
 
+mod agent_acp;
 mod agent_command;
 mod agent_openai;
 mod agent_openai_faults;

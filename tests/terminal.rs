@@ -32,7 +32,7 @@ async fn leave(client: &Client) {
         .expect("an end");
 }
 
-fn kind<T: std::fmt::Debug>(refused: Result<T, ClientError>) -> String {
+pub fn kind<T: std::fmt::Debug>(refused: Result<T, ClientError>) -> String {
     match refused {
         Err(ClientError::Refused(error)) => error.data.expect("a kind").kind,
         other => panic!("not refused: {other:?}"),

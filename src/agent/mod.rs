@@ -103,6 +103,12 @@ pub trait Agent: Send + Sync {
         Scribe::We
     }
 
+    /// Whether it is given a moment to come to rest when it is stopped: it would go on working, or writing, behind our
+    /// back.
+    fn rests(&self) -> bool {
+        false
+    }
+
     /// Answers, streaming into `sink` on the way; stops soon after `cancel`, and may be dropped at any time.
     async fn turn(
         &self,

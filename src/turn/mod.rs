@@ -188,7 +188,6 @@ impl Turns {
         cancel: &CancellationToken,
     ) -> Result<Reply, TurnError> {
         let cancelled = cancel.child_token();
-        let scribe = agent.scribe(&prompt.session.source);
         let answer = caught(agent.turn(prompt, sink, &cancelled));
         tokio::pin!(answer);
         let error = tokio::select! {
@@ -200,8 +199,7 @@ impl Turns {
             () = cancel.cancelled() => TurnError::Cancelled,
         };
         cancelled.cancel();
-        // One that writes the transcript itself has to come to rest first, or it would write behind our back.
-        if scribe == Scribe::TheAgent {
+        if agent.rests() {
             let _ = tokio::time::timeout(REST, answer).await;
         }
         Err(error)

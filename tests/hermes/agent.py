@@ -21,6 +21,8 @@ BINARIES, PYTHON = Path(sys.argv[1]).resolve(), str(Path(sys.argv[2]).absolute()
 class House:
     """A home, the model and a daemon."""
 
+    PROCESS = b"tui_gateway.entry"
+
     def __init__(self):
         self.directory = tempfile.TemporaryDirectory(prefix="hermesd-hermes-")
         self.home = Path(self.directory.name)
@@ -93,7 +95,7 @@ class House:
                     environment = (entry / "environ").read_bytes()
                 except OSError:
                     continue
-                if b"tui_gateway.entry" in command and str(self.home).encode() in environment:
+                if self.PROCESS in command and str(self.home).encode() in environment:
                     found.append(int(entry.name))
         return found
 
@@ -243,12 +245,12 @@ TESTS = [
 ]
 
 
-def main():
+def main(tests, make_house):
     wanted = sys.argv[3:]
     failed = 0
-    tests = [t for t in TESTS if not wanted or t.__name__ in wanted]
+    tests = [t for t in tests if not wanted or t.__name__ in wanted]
     for test in tests:
-        house = House()
+        house = make_house()
         try:
             test(house)
             print(f"ok {test.__name__}", flush=True)
@@ -268,4 +270,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(TESTS, House))

@@ -1,7 +1,7 @@
 //! A running agent that speaks the Agent Client Protocol over its standard input and output. The only file that knows the
 //! protocol's crate, together with the room's own.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -50,6 +50,8 @@ pub(super) struct Connection {
     reason: Arc<Mutex<Option<String>>>,
     /// Sessions that this process has in its memory: our id, its own, and how much of the transcript it knows.
     open: Mutex<HashMap<String, Known>>,
+    /// Sessions of its own in which it did not stop when it was told to: whether it ever will, nobody knows.
+    abandoned: Mutex<HashSet<String>>,
 }
 
 /// What an agent has of a session.
@@ -66,17 +68,21 @@ impl Connection {
         let mut process = program.start()?;
         let (stdin, stdout) = process.pipes()?;
         let (listeners, ended) = (Listeners::default(), CancellationToken::new());
+        // Whoever waits for it may go, and nobody else knows of it then.
+        let unwanted = ended.clone().drop_guard();
         let (up, ready) = oneshot::channel();
         let served = serve(
             ByteStreams::new(stdin.compat_write(), stdout.compat()),
             listeners.clone(),
-            ended.clone(),
             up,
         );
         let reason = Arc::new(Mutex::new(None));
         let (end, why) = (ended.clone(), reason.clone());
         tokio::spawn(async move {
-            let outcome = served.await;
+            let outcome = tokio::select! {
+                outcome = served => outcome,
+                () = end.cancelled() => Ok(()),
+            };
             *locked(&why) = Some(last_words(process, outcome).await);
             end.cancel();
         });
@@ -87,17 +93,20 @@ impl Connection {
             ended: ended.clone(),
             reason: reason.clone(),
             open: Mutex::default(),
+            abandoned: Mutex::default(),
         };
         tokio::select! {
             ready = ready => match ready {
-                Ok(ready) => Ok(connection(ready)),
+                Ok(ready) => {
+                    unwanted.disarm();
+                    Ok(connection(ready))
+                }
                 Err(_) => {
                     ended.cancelled().await;
                     Err(ended_because(&reason))
                 }
             },
             () = tokio::time::sleep(START) => {
-                ended.cancel();
                 Err(AgentError::Failed(format!("the agent was not ready within {} s", START.as_secs())))
             }
         }
@@ -109,6 +118,16 @@ impl Connection {
 
     pub(super) fn remember(&self, session_id: &str, known: Known) {
         locked(&self.open).insert(session_id.to_owned(), known);
+    }
+
+    /// Nothing more is said in this session of its own, as long as this process lives.
+    pub(super) fn abandon(&self, id: &str) {
+        locked(&self.open).retain(|_, known| known.id != id);
+        locked(&self.abandoned).insert(id.to_owned());
+    }
+
+    pub(super) fn is_abandoned(&self, id: &str) -> bool {
+        locked(&self.abandoned).contains(id)
     }
 
     /// What happens in a session from now on.
@@ -131,14 +150,24 @@ impl Connection {
         let mut replayed = self.listen(id);
         let request = LoadSessionRequest::new(id.to_owned(), directory());
         let answer = self.within(self.agent.send_request(request).block_task());
-        let loaded = match answer.await {
+        tokio::pin!(answer);
+        let mut told_something = false;
+        // Heard as it comes: a conversation may be longer than what can wait, and its end would wait behind it.
+        let answer = loop {
+            tokio::select! {
+                biased;
+                Some(_) = replayed.updates.recv() => told_something = true,
+                answer = &mut answer => break answer,
+            }
+        };
+        let loaded = match answer {
             Ok(loaded) => loaded,
             Err(error) => {
                 tracing::debug!(%error, session = id, "the agent does not know this session");
                 return Ok(false);
             }
         };
-        let told_something = replayed.updates.try_recv().is_ok();
+        told_something |= replayed.updates.try_recv().is_ok();
         Ok(told_something || loaded.modes.is_some() || loaded.config_options.is_some())
     }
 
@@ -164,8 +193,7 @@ impl Connection {
         tokio::select! {
             answer = self.agent.send_request(request).block_task() => match answer {
                 Ok(answer) => Ok(answer.stop_reason),
-                Err(error) if self.ended.is_cancelled() => Err(self.why(&error)),
-                Err(error) => Err(explain(&error)),
+                Err(error) => Err(self.why(&error).await),
             },
             () = self.ended.cancelled() => Err(ended_because(&self.reason)),
         }
@@ -184,14 +212,20 @@ impl Connection {
         tokio::select! {
             answer = tokio::time::timeout(START, call) => match answer {
                 Ok(Ok(answer)) => Ok(answer),
-                Ok(Err(error)) => Err(explain(&error)),
+                Ok(Err(error)) => Err(self.why(&error).await),
                 Err(_) => Err(AgentError::Failed(format!("the agent did not answer within {} s", START.as_secs()))),
             },
             () = self.ended.cancelled() => Err(ended_because(&self.reason)),
         }
     }
 
-    fn why(&self, error: &agent_client_protocol::Error) -> AgentError {
+    /// What it says is wrong, or how it ended, where that is why: its last words come a moment after its silence.
+    async fn why(&self, error: &agent_client_protocol::Error) -> AgentError {
+        if agent_client_protocol::is_incoming_transport_closed(error)
+            || agent_client_protocol::is_connection_terminated(error)
+        {
+            self.ended.cancelled().await;
+        }
         match locked(&self.reason).clone() {
             Some(reason) => AgentError::Failed(reason),
             None => explain(error),
@@ -223,11 +257,10 @@ impl Drop for Listening {
     }
 }
 
-/// Speaks the protocol until the agent hangs up or `ended` is given.
+/// Speaks the protocol until the agent hangs up.
 async fn serve<W, R>(
     streams: ByteStreams<W, R>,
     listeners: Listeners,
-    ended: CancellationToken,
     up: oneshot::Sender<(ConnectionTo<TheAgent>, bool)>,
 ) -> Result<(), agent_client_protocol::Error>
 where
@@ -277,10 +310,7 @@ where
             let welcome = agent.send_request(hello).block_task().await?;
             let can_load = welcome.agent_capabilities.load_session;
             let _ = up.send((agent.clone(), can_load));
-            tokio::select! {
-                () = agent.incoming_closed() => {}
-                () = ended.cancelled() => {}
-            }
+            agent.incoming_closed().await;
             Ok(())
         })
         .await

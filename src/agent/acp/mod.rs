@@ -10,6 +10,7 @@ use agent_client_protocol::v1::schema::{
     RequestPermissionResponse, SelectedPermissionOutcome, StopReason,
 };
 use async_trait::async_trait;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::process::Program;
@@ -45,22 +46,28 @@ impl Acp {
         connection: &Connection,
         prompt: &Prompt<'_>,
     ) -> Result<Known, AgentError> {
-        let id = &prompt.session.id;
-        if let Some(known) = connection.opened(id) {
+        let (id, said) = (&prompt.session.id, prompt.transcript.messages.len());
+        let own = prompt.session.source == OWN_SOURCE;
+        // By our name it writes into our transcript: wrong when a chat has the session, for then we write there, and when
+        // it has to be told what others said, for that would stand there as the person's words.
+        let is_fit = |known: &Known| known.id != *id || own && known.messages >= said;
+        if let Some(known) = connection.opened(id).filter(is_fit) {
             return Ok(known);
         }
         let command = self.program.words.join(" ");
         let earlier = self.store.acp_session(id, &command).map_err(unread)?;
-        if let Some((name, messages)) = earlier
-            && connection.load(&name).await?
+        let earlier = earlier.map(|(id, messages)| Known { id, messages });
+        if let Some(known) = earlier.clone().filter(is_fit)
+            && !connection.is_abandoned(&known.id)
+            && connection.load(&known.id).await?
         {
-            return Ok(Known { id: name, messages });
+            return Ok(known);
         }
-        if prompt.session.source == OWN_SOURCE && connection.load(id).await? {
-            let messages = prompt.transcript.messages.len();
+        let is_new = earlier.is_none() && !connection.is_abandoned(id);
+        if own && is_new && connection.load(id).await? {
             return Ok(Known {
                 id: id.clone(),
-                messages,
+                messages: said,
             });
         }
         Ok(Known {
@@ -69,19 +76,35 @@ impl Acp {
         })
     }
 
-    /// The agent has seen everything up to its own answer.
-    async fn remember(&self, connection: &Connection, prompt: &Prompt<'_>, name: String) {
-        let messages = prompt.transcript.messages.len() + 2;
+    /// The agent has seen everything before the turn, and of the turn `stands` messages that are in the transcript, too.
+    async fn remember(
+        &self,
+        connection: &Connection,
+        prompt: &Prompt<'_>,
+        name: &str,
+        stands: usize,
+    ) {
         let id = &prompt.session.id;
+        let mut messages = prompt.transcript.messages.len() + stands;
+        if name == id
+            && let Ok(written) = self.store.transcript(id).await
+        {
+            // It has written them all itself, those of its tools too.
+            messages = written.messages.len();
+        }
+        let known = Known {
+            id: name.to_owned(),
+            messages,
+        };
         let command = self.program.words.join(" ");
         if let Err(error) = self
             .store
-            .remember_acp_session(id, &command, &name, messages)
+            .remember_acp_session(id, &command, &known.id, known.messages)
             .await
         {
             tracing::warn!(%error, session = id, "the agent's name for a session was not kept");
         }
-        connection.remember(id, Known { id: name, messages });
+        connection.remember(id, known);
     }
 }
 
@@ -98,57 +121,74 @@ impl Agent for Acp {
         }
     }
 
+    fn rests(&self) -> bool {
+        true
+    }
+
     async fn turn(
         &self,
         prompt: Prompt<'_>,
         sink: &Sink<'_>,
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
-        let connection = self
-            .connection
-            .get(|| Connection::start(&self.program))
-            .await?;
-        sink.alive();
-        let known = self.open(&connection, &prompt).await?;
+        let opened = async {
+            let start = || Connection::start(&self.program);
+            let connection = self.connection.get(start).await?;
+            sink.alive();
+            let known = self.open(&connection, &prompt).await?;
+            Ok((connection, known))
+        };
+        let (connection, known) = tokio::select! {
+            opened = opened => opened?,
+            () = cancel.cancelled() => return Err(AgentError::Cancelled),
+        };
         sink.alive();
         let mut listening = connection.listen(&known.id);
         let mut texts: Vec<String> = context(&prompt, known.messages).into_iter().collect();
         texts.push(prompt.message.to_owned());
         let answer = connection.prompt(&known.id, texts);
         tokio::pin!(answer);
-        let mut left = Left {
+        let mut turn = Turn {
             connection: &connection,
             id: &known.id,
-            armed: true,
+            sink,
+            cancel,
+            reply: String::new(),
+            rest: None,
+            over: false,
         };
-        let mut reply = String::new();
-        let mut stopping = false;
         let stop = loop {
+            let rest = turn.rest;
             tokio::select! {
                 biased;
-                Some(update) = listening.updates.recv() => hear(update, sink, &mut reply).await,
-                stop = &mut answer => break stop?,
-                () = cancel.cancelled(), if !stopping => {
-                    stopping = true;
-                    connection.cancel(&known.id);
-                }
-                () = tokio::time::sleep(REST), if stopping => break StopReason::Cancelled,
+                Some(update) = listening.updates.recv() => turn.hear(update).await,
+                stop = &mut answer => break stop,
+                () = cancel.cancelled(), if rest.is_none() => turn.stop(),
+                () = until(rest) => return Err(AgentError::Cancelled),
             }
         };
-        left.armed = false;
+        turn.over = true;
         // What was on its way when the end came.
         while let Ok(update) = listening.updates.try_recv() {
-            hear(update, sink, &mut reply).await;
+            turn.hear(update).await;
         }
-        self.remember(&connection, &prompt, known.id.clone()).await;
-        match stop {
+        let (stop, reply) = (stop?, turn.reply.trim_end().to_owned());
+        let outcome = match stop {
             StopReason::Cancelled => Err(AgentError::Cancelled),
             StopReason::Refusal => Err(AgentError::Failed("the agent refuses to go on".into())),
-            _ => {
-                self.connection.worked().await;
-                Ok(Reply::from(reply.trim_end().to_owned()))
-            }
-        }
+            _ => Ok(()),
+        };
+        let stands = match &outcome {
+            Ok(()) if !reply.is_empty() => 2,
+            // A handoff that fails leaves nothing.
+            _ if prompt.handoff => 0,
+            Err(AgentError::Cancelled) if !reply.is_empty() => 2,
+            _ => 1,
+        };
+        self.remember(&connection, &prompt, &known.id, stands).await;
+        // It lives and answers, whatever it answers.
+        self.connection.worked().await;
+        outcome.map(|()| Reply::from(reply))
     }
 
     async fn close(&self) {
@@ -156,33 +196,64 @@ impl Agent for Acp {
     }
 }
 
-/// A turn that nobody waits for any more is cancelled.
-struct Left<'a> {
+/// A prompt that has no answer yet. Dropped before that, it is cancelled.
+struct Turn<'a> {
     connection: &'a Connection,
+    /// The agent's own name for the session.
     id: &'a str,
-    armed: bool,
+    sink: &'a Sink<'a>,
+    cancel: &'a CancellationToken,
+    reply: String,
+    /// When it is to have come to rest, once it is told to stop.
+    rest: Option<Instant>,
+    over: bool,
 }
 
-impl Drop for Left<'_> {
-    fn drop(&mut self) {
-        if self.armed {
+impl Turn<'_> {
+    fn stop(&mut self) {
+        if self.rest.is_none() {
+            self.rest = Some(Instant::now() + REST);
             self.connection.cancel(self.id);
+        }
+    }
+
+    async fn hear(&mut self, update: Update) {
+        match update {
+            Update::Words(words) => {
+                self.reply.push_str(&words);
+                self.sink.push(&words);
+            }
+            Update::Life => self.sink.alive(),
+            Update::Permission(request, responder) => {
+                let outcome = tokio::select! {
+                    biased;
+                    () = self.cancel.cancelled() => {
+                        self.stop();
+                        RequestPermissionOutcome::Cancelled
+                    }
+                    outcome = permit(&request, self.sink) => outcome,
+                };
+                // An agent that waits no longer needs no answer.
+                let _ = responder.respond(RequestPermissionResponse::new(outcome));
+            }
         }
     }
 }
 
-async fn hear(update: Update, sink: &Sink<'_>, reply: &mut String) {
-    match update {
-        Update::Words(words) => {
-            reply.push_str(&words);
-            sink.push(&words);
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.stop();
+            self.connection.abandon(self.id);
         }
-        Update::Life => sink.alive(),
-        Update::Permission(request, responder) => {
-            let outcome = permit(&request, sink).await;
-            // An agent that waits no longer needs no answer.
-            let _ = responder.respond(RequestPermissionResponse::new(outcome));
-        }
+    }
+}
+
+/// Never, when there is no such time.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -93,6 +93,10 @@ impl Agent for Hermes {
         Scribe::TheAgent
     }
 
+    fn rests(&self) -> bool {
+        true
+    }
+
     async fn turn(
         &self,
         prompt: Prompt<'_>,
