@@ -212,6 +212,23 @@ def a_dangerous_command_waits_for_the_persons_word(house):
     house.stop()
 
 
+def whoever_leaves_while_hermes_asks_has_said_no(house):
+    house.start()
+    talking = house.begin("Please delete it\n")
+    session = json.loads(talking.stdout.readline())["session"]["id"]
+    until("the person is asked", lambda: pending(house, session))
+    talking.kill()
+    talking.wait()
+    until("the session is finalised", lambda: house.row(session)["ended_at"])
+    rows = house.rows(session)
+    same("words", [content for role, content, _ in rows if role == "user"], ["Please delete it"])
+    house.model.go_on.set()
+    _, after = house.chat("And now?\n", "--resume", session)
+    same("error", after["error"], None)
+    same("how often", [c for _, c, _ in house.rows(session)].count("And now?"), 1)
+    house.stop()
+
+
 def pending(house, session):
     """The question that the daemon tells of; the chat's own connection has heard it by then."""
     log = (house.home / "test.log").read_text()
@@ -242,6 +259,7 @@ TESTS = [
     nothing_is_lost_or_doubled_when_hermesd_is_killed,
     a_session_that_hermes_lets_go_of_stays_open_while_a_chat_has_it,
     a_dangerous_command_waits_for_the_persons_word,
+    whoever_leaves_while_hermes_asks_has_said_no,
 ]
 
 

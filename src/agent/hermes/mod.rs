@@ -103,9 +103,16 @@ impl Agent for Hermes {
         sink: &Sink<'_>,
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
-        let backend = self.backend.get(|| Backend::start(&self.program)).await?;
-        sink.alive();
-        let live = self.open(&backend, &prompt).await?;
+        let opened = async {
+            let backend = self.backend.get(|| Backend::start(&self.program)).await?;
+            sink.alive();
+            let live = self.open(&backend, &prompt).await?;
+            Ok((backend, live))
+        };
+        let (backend, live) = tokio::select! {
+            opened = opened => opened?,
+            () = cancel.cancelled() => return Err(AgentError::Cancelled),
+        };
         sink.alive();
         let mut events = backend.listen(&live);
         let submit = json!({"session_id": live, "text": prompt.message});
@@ -136,7 +143,7 @@ impl Agent for Hermes {
             if !ours {
                 continue;
             }
-            if let Some(outcome) = hear(&backend, &live, sink, &event).await? {
+            if let Some(outcome) = hear(&backend, &live, sink, cancel, &event).await? {
                 break outcome;
             }
         };
@@ -186,6 +193,7 @@ async fn hear(
     backend: &Backend,
     live: &str,
     sink: &Sink<'_>,
+    cancel: &CancellationToken,
     event: &Event,
 ) -> Result<Option<Result<Reply, AgentError>>, AgentError> {
     let payload = &event.payload;
@@ -195,12 +203,21 @@ async fn hear(
         "message.complete" => return Ok(Some(complete(payload))),
         "error" => return Ok(Some(Err(AgentError::Failed(text("message").to_owned())))),
         "approval.request" => {
-            let choice = approve(sink, payload).await;
+            // Whoever stops it has no more to say to it.
+            let choice = tokio::select! {
+                biased;
+                () = cancel.cancelled() => "deny",
+                choice = approve(sink, payload) => choice,
+            };
             let answer = json!({"session_id": live, "choice": choice});
             backend.call("approval.respond", answer).await?;
         }
         "clarify.request" => {
-            let answer = clarify(sink, payload).await;
+            let answer = tokio::select! {
+                biased;
+                () = cancel.cancelled() => String::new(),
+                answer = clarify(sink, payload) => answer,
+            };
             let answer =
                 json!({"session_id": live, "request_id": payload["request_id"], "answer": answer});
             backend.call("clarify.respond", answer).await?;
