@@ -147,3 +147,54 @@ async fn the_example_hook_says_what_happened() {
     let words = "The session is on local: Handoff 1 went through.";
     until(words, || daemon.log().contains(words).then_some(()));
 }
+
+/// What the hooks of sessions were told, as far as it is the same every time.
+fn sessions_told(file: &Path, count: usize) -> Vec<String> {
+    let told = lines(file, count).into_iter().map(|told| {
+        let word = |name: &str| told[name].as_str().unwrap_or("-").to_owned();
+        let how = match told["event"].as_str() {
+            Some("on_session_start") => format!("resumed={}", told["resumed"]),
+            _ => format!(
+                "completed={} interrupted={}",
+                told["completed"], told["interrupted"]
+            ),
+        };
+        assert!(told["session_id"].is_string(), "{told}");
+        format!("{} {} {how}", word("event"), word("platform"))
+    });
+    told.collect()
+}
+
+#[tokio::test]
+async fn a_conversation_that_begins_or_ends_runs_its_hooks() {
+    let home = Home::new();
+    // Hooks may overtake each other, so each is waited for.
+    let (began, begun) = program(&home, "began", "cat >> $OUT");
+    let (ended, ends) = program(&home, "ended", "cat >> $OUT");
+    let _daemon = home.start_with(&[
+        ("HERMESD_HOOKS_ON_SESSION_START", &began),
+        ("HERMESD_HOOKS_ON_SESSION_END", &ended),
+    ]);
+    let talk = home.talk(&[], "hello\n");
+    sessions_told(&begun, 1);
+    sessions_told(&ends, 1);
+    home.talk(&["--resume", &talk.session], "hello again\n");
+    sessions_told(&begun, 2);
+    sessions_told(&ends, 2);
+    home.type_into("local", "hi\n/new\n");
+    let begun = sessions_told(&begun, 4);
+    assert_eq!(
+        begun,
+        [
+            "on_session_start cli resumed=false",
+            "on_session_start cli resumed=true",
+            "on_session_start local resumed=false",
+            "on_session_start local resumed=false",
+        ]
+    );
+    let over = "completed=true interrupted=false";
+    assert_eq!(
+        sessions_told(&ends, 3),
+        ["cli", "cli", "local"].map(|platform| format!("on_session_end {platform} {over}"))
+    );
+}

@@ -1,0 +1,274 @@
+//! What clients ask for: one variant a method, with its parameters.
+
+use serde::{Deserialize, Serialize};
+
+/// Every request. `{"method": "handoff.show", "params": {"id": 7}}` is `Call::HandoffShow`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "method", content = "params")]
+pub enum Call {
+    /// The first request of a connection.
+    #[serde(rename = "hello")]
+    Hello(Hello),
+    #[serde(rename = "status")]
+    Status(Nothing),
+    #[serde(rename = "platform.list")]
+    PlatformList(Nothing),
+    #[serde(rename = "agent.list")]
+    AgentList(Nothing),
+    /// Asks an agent one thing, outside of any session.
+    #[serde(rename = "agent.test")]
+    AgentTest(AgentName),
+    #[serde(rename = "session.list")]
+    SessionList(SessionList),
+    #[serde(rename = "session.show")]
+    SessionShow(SessionName),
+    #[serde(rename = "session.transcript")]
+    SessionTranscript(TranscriptWish),
+    #[serde(rename = "session.search")]
+    SessionSearch(SessionSearch),
+    #[serde(rename = "session.rename")]
+    SessionRename(SessionRename),
+    /// Brings a session home from the chat that has it.
+    #[serde(rename = "session.resume")]
+    SessionResume(SessionResume),
+    /// From now on this connection is a terminal at a session; it leaves with the connection at the latest.
+    #[serde(rename = "chat.open")]
+    ChatOpen(ChatOpen),
+    /// Answered when the agent has answered; pieces come as `turn.delta` events before.
+    #[serde(rename = "chat.say")]
+    ChatSay(ChatSay),
+    /// The answer to a question that the agent has for the person.
+    #[serde(rename = "chat.answer")]
+    ChatAnswer(ChatSay),
+    /// Interrupts the answer that is coming.
+    #[serde(rename = "chat.stop")]
+    ChatStop(Nothing),
+    /// Answered when the session is finalised.
+    #[serde(rename = "chat.leave")]
+    ChatLeave(Nothing),
+    #[serde(rename = "handoff.request")]
+    HandoffRequest(HandoffRequest),
+    /// Answered when the handoff has ended.
+    #[serde(rename = "handoff.wait")]
+    HandoffWait(HandoffId),
+    #[serde(rename = "handoff.list")]
+    HandoffList(HandoffList),
+    #[serde(rename = "handoff.show")]
+    HandoffShow(HandoffId),
+    #[serde(rename = "handoff.cancel")]
+    HandoffCancel(HandoffId),
+    #[serde(rename = "handoff.retry")]
+    HandoffRetry(HandoffId),
+    /// From now on this connection gets `event` notifications.
+    #[serde(rename = "events.subscribe")]
+    EventsSubscribe(EventsSubscribe),
+    #[serde(rename = "local.threads")]
+    LocalThreads(Nothing),
+    #[serde(rename = "local.read")]
+    LocalRead(LocalRead),
+    #[serde(rename = "local.say")]
+    LocalSay(LocalSay),
+}
+
+/// The methods, for telling an unknown one from wrong parameters and for the manual.
+pub const METHODS: [&str; 26] = [
+    "hello",
+    "status",
+    "platform.list",
+    "agent.list",
+    "agent.test",
+    "session.list",
+    "session.show",
+    "session.transcript",
+    "session.search",
+    "session.rename",
+    "session.resume",
+    "chat.open",
+    "chat.say",
+    "chat.answer",
+    "chat.stop",
+    "chat.leave",
+    "handoff.request",
+    "handoff.wait",
+    "handoff.list",
+    "handoff.show",
+    "handoff.cancel",
+    "handoff.retry",
+    "events.subscribe",
+    "local.threads",
+    "local.read",
+    "local.say",
+];
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Nothing {}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hello {
+    /// The program that speaks, for the log.
+    pub client: String,
+    pub version: String,
+    pub protocol: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HelloView {
+    pub server: String,
+    pub version: String,
+    pub protocol: u32,
+    pub home: String,
+    pub pid: u32,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionList {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    #[serde(default)]
+    pub live: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentName {
+    pub agent: String,
+}
+
+/// An id, a title, or the beginning of an id.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionName {
+    pub session: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TranscriptWish {
+    pub session: String,
+    /// Only the last so many messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last: Option<usize>,
+    /// Only messages before this row, for paging back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionSearch {
+    /// Words or phrases, all of which have to be there; one may end in `*`.
+    pub words: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionRename {
+    pub session: String,
+    /// Empty to take the title away.
+    pub title: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandoffRequest {
+    pub platform: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// The terminal of whoever asks, when no session is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tty: Option<String>,
+    /// Wait for the end of a turn in progress instead of refusing.
+    #[serde(default)]
+    pub after_turn: bool,
+    /// Do not mind what another program seems to be doing with the session.
+    #[serde(default)]
+    pub force: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionResume {
+    /// Without it, the only session that was handed off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChatOpen {
+    /// Id, title, beginning of an id, or `last`; without it a new session begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// For a new session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Who is to answer in it from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tty: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChatSay {
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandoffId {
+    pub id: i64,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HandoffList {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default)]
+    pub in_flight: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventsSubscribe {
+    /// Only events whose type begins with one of these (`handoff`, `turn`, `session`, `platform`, `local`); none means all.
+    #[serde(default)]
+    pub topics: Vec<String>,
+    /// Only events about this session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalRead {
+    /// A thread's number; without it the home chat itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<i64>,
+    /// Only messages after this one.
+    #[serde(default)]
+    pub after: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalSay {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread: Option<i64>,
+    pub text: String,
+}
