@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::chats::spoken;
 use crate::support::{
-    Daemon, Home, SESSION, eventually, request, seed_session, somebody_hands_off, until,
+    Daemon, Home, PATIENCE, SESSION, eventually, request, seed_session, somebody_hands_off, until,
 };
 use crate::terminal::{kind, open, say};
 
@@ -154,8 +154,8 @@ async fn listen(home: &Home, topic: &str) -> Client {
 }
 
 async fn next(listener: &Client) -> EventKind {
-    match listener.news().await {
-        Some(News::Event(event)) => event.event,
+    match tokio::time::timeout(PATIENCE, listener.news()).await {
+        Ok(Some(News::Event(event))) => event.event,
         other => panic!("no event: {other:?}"),
     }
 }
@@ -441,6 +441,9 @@ async fn an_agent_that_does_not_stop_holds_up_neither_the_stop_nor_the_next_turn
     let daemon = start(&home, "plain", &[]);
     let (client, listener) = (daemon.client().await, listen(&home, "turn").await);
     open(&client, Some(SESSION)).await.unwrap();
+    assert_eq!(say(&client, "one").await.unwrap().error, None);
+    until_it_streams(&listener).await;
+    while !matches!(next(&listener).await, EventKind::TurnEnded { .. }) {}
     let turn = cut_off(&client, "stubborn", async || {
         until_it_streams(&listener).await
     })
@@ -452,7 +455,7 @@ async fn an_agent_that_does_not_stop_holds_up_neither_the_stop_nor_the_next_turn
     let turn = say(&client, "again").await.unwrap();
     assert_eq!(turn.error, None);
     // Its own session is still busy: another one learns everything anew.
-    let context = &prompts(&home)[1][0];
+    let context = &prompts(&home)[2][0];
     assert!(
         tells_the_history(context) && context.contains("Half of"),
         "{context}"
