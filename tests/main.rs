@@ -5,6 +5,7 @@
 mod support;
 
 mod agent_acp;
+mod agent_acp_life;
 mod agent_command;
 mod agent_openai;
 mod agent_openai_faults;
@@ -34,6 +35,7 @@ mod ownership;
 mod recovery;
 mod rollback;
 mod routing_mirror;
+mod scribe;
 mod store_checkpoint;
 mod store_faults;
 mod store_model;

@@ -299,8 +299,9 @@ impl Store {
                     messages::say(c, &session_id, &answer.notice, &answer.reply)?
                 }
                 Scribe::TheAgent => {
-                    let rows = turns::rows_of_agent(c, &session_id)?;
-                    turns::end(c, &session_id, &TurnEnd::Answered(answer.reply.clone()))?;
+                    let mut rows = turns::rows_of_agent(c, &session_id)?;
+                    let end = TurnEnd::Answered(answer.reply.clone());
+                    rows.extend(turns::end(c, &session_id, &end)?.unwrap_or_default());
                     messages::Said::of(rows)
                 }
             };

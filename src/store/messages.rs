@@ -171,6 +171,12 @@ pub(super) fn put_in_place(c: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// How many rows a session has in place, live ones and others.
+pub(super) fn count(c: &Connection, session_id: &str) -> Result<i64, StoreError> {
+    let mut statement = c.prepare_cached("SELECT count(*) FROM messages WHERE session_id = ?1")?;
+    Ok(statement.query_row([session_id], |row| row.get(0))?)
+}
+
 /// The newest row of a session that is in place; zero when it has none.
 pub(super) fn last_row(c: &Connection, session_id: &str) -> Result<i64, StoreError> {
     let mut statement =

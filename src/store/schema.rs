@@ -219,6 +219,7 @@ CREATE TABLE IF NOT EXISTS hermesd_turns (
     message_row INTEGER NOT NULL,
     running INTEGER NOT NULL,
     words TEXT,
+    rows_before INTEGER,
     partial TEXT
 );
 CREATE TABLE IF NOT EXISTS hermesd_agents (

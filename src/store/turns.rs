@@ -1,8 +1,9 @@
 //! The turn that a session is in. The person's words stand in the transcript when it begins; what the agent has streamed
 //! since stands here, so that whatever ends the daemon costs no more than the last moment of it.
 //!
-//! Some agents write the rows of a turn themselves. Then the words stand here, with the last row before them, and at the end
-//! only what is missing is written: nothing is lost, and nothing stands twice.
+//! Some agents write the rows of a turn themselves. Then the words stand here, with the number of rows before them, and at
+//! the end only what is missing is written: nothing is lost, and nothing stands twice. The number, because such agents may
+//! also write the rows before anew, under other ids.
 //!
 //! A row stays behind when its turn has ended: it tells our own unanswered words from those that another program is
 //! about to answer.
@@ -12,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::messages::{self, NewMessage};
 use super::{Store, StoreError, lenient, sessions};
 use crate::agent::{Reply, Usage};
-use crate::session::transcript::Role;
+use crate::session::transcript::{Content, Role};
 
 /// How a reply that was cut off is marked in the transcript.
 pub const INTERRUPTED: &str = "interrupted";
@@ -97,7 +98,7 @@ impl Store {
                 return Ok(false);
             };
             let partial = TurnEnd::CutOff(turn.partial.unwrap_or_default());
-            end(c, &session_id, &partial)
+            end(c, &session_id, &partial).map(|ended| ended.is_some())
         })
         .await
     }
@@ -105,21 +106,19 @@ impl Store {
 
 /// A turn in progress.
 pub(super) struct Running {
-    /// The row of the words, or the last before them.
-    pub(super) row: i64,
-    /// The words, when the agent writes them.
-    pub(super) words: Option<String>,
+    /// The words and the number of rows before them, when the agent writes them.
+    words: Option<(String, i64)>,
     partial: Option<String>,
 }
 
 pub(super) fn running(c: &Connection, session_id: &str) -> Result<Option<Running>, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT message_row, words, partial FROM hermesd_turns WHERE session_id = ?1 AND running = 1",
+        "SELECT words, rows_before, partial FROM hermesd_turns WHERE session_id = ?1 AND running = 1",
     )?;
     let turn = statement.query_row([session_id], |row| {
+        let words: Option<String> = row.get(0)?;
         Ok(Running {
-            row: row.get(0)?,
-            words: row.get(1)?,
+            words: words.zip(row.get(1)?),
             partial: row.get(2)?,
         })
     });
@@ -143,15 +142,17 @@ pub(super) fn begin(
             (row, None, Some(row))
         }
         Scribe::TheAgent => {
-            let words = words.content.encode();
-            (messages::last_row(c, session_id)?, Some(words), None)
+            let kept = (words.content.encode(), messages::count(c, session_id)?);
+            (messages::last_row(c, session_id)?, Some(kept), None)
         }
     };
+    let (words, rows_before) = kept.unzip();
     c.prepare_cached(
-        "INSERT INTO hermesd_turns (session_id, message_row, running, words) VALUES (?1, ?2, 1, ?3)
-         ON CONFLICT (session_id) DO UPDATE SET message_row = ?2, running = 1, words = ?3, partial = NULL",
+        "INSERT INTO hermesd_turns (session_id, message_row, running, words, rows_before) VALUES (?1, ?2, 1, ?3, ?4)
+         ON CONFLICT (session_id) DO UPDATE
+         SET message_row = ?2, running = 1, words = ?3, rows_before = ?4, partial = NULL",
     )?
-    .execute(params![session_id, row, kept])?;
+    .execute(params![session_id, row, words, rows_before])?;
     Ok(Begun::Ask(written))
 }
 
@@ -161,11 +162,11 @@ fn asked_before(
     session_id: &str,
     words: &str,
 ) -> Result<Option<Option<String>>, StoreError> {
-    let Some(turn) = running(c, session_id)?.filter(|turn| turn.words.as_deref() == Some(words))
-    else {
+    let turn = running(c, session_id)?.and_then(|turn| turn.words);
+    let Some((_, before)) = turn.filter(|(asked, _)| asked == words) else {
         return Ok(None);
     };
-    let mut said = said_since(c, session_id, turn.row)?;
+    let mut said = said_since(c, session_id, before)?;
     Ok(match said.pop() {
         None => None,
         Some((_, role, reply)) if role == "assistant" => Some(Some(reply)),
@@ -173,30 +174,34 @@ fn asked_before(
     })
 }
 
-/// The last row before a turn that the agent keeps, for taking back what it writes.
+/// The rows of a turn that the agent has written itself so far, for taking them back.
 pub(super) fn rows_of_agent(c: &Connection, session_id: &str) -> Result<Vec<i64>, StoreError> {
-    let Some(turn) = running(c, session_id)?.filter(|turn| turn.words.is_some()) else {
+    let Some((_, before)) = running(c, session_id)?.and_then(|turn| turn.words) else {
         return Ok(Vec::new());
     };
-    let said = said_since(c, session_id, turn.row)?;
+    let said = said_since(c, session_id, before)?;
     Ok(said.into_iter().map(|(row, _, _)| row).collect())
 }
 
-/// Closes a turn, with its end in the transcript. False: it had ended before.
-pub(super) fn end(c: &Connection, session_id: &str, how: &TurnEnd) -> Result<bool, StoreError> {
+/// Closes a turn, with its end in the transcript. Returns the rows that this took; `None`: it had ended before.
+pub(super) fn end(
+    c: &Connection,
+    session_id: &str,
+    how: &TurnEnd,
+) -> Result<Option<Vec<i64>>, StoreError> {
     let Some(turn) = running(c, session_id)? else {
-        return Ok(false);
+        return Ok(None);
     };
-    match &turn.words {
-        Some(words) => complete(c, session_id, turn.row, words, how)?,
-        None => conclude(c, session_id, how)?,
-    }
+    let rows = match &turn.words {
+        Some((words, before)) => complete(c, session_id, *before, words, how)?,
+        None => conclude(c, session_id, how)?.into_iter().collect(),
+    };
     c.prepare_cached(
         "UPDATE hermesd_turns SET running = 0, partial = NULL, words = NULL, message_row = MAX(message_row, ?2)
          WHERE session_id = ?1",
     )?
     .execute(params![session_id, messages::last_row(c, session_id)?])?;
-    Ok(true)
+    Ok(Some(rows))
 }
 
 /// Writes what the agent that keeps the transcript has left out: most often nothing.
@@ -206,35 +211,37 @@ fn complete(
     before: i64,
     words: &str,
     how: &TurnEnd,
-) -> Result<(), StoreError> {
+) -> Result<Vec<i64>, StoreError> {
     // Compression has split the session meanwhile: the turn stands in the part that goes on.
     if sessions::tip(c, session_id)? != session_id {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let said = said_since(c, session_id, before)?;
+    let mut rows = Vec::new();
     if !said.iter().any(|(_, role, _)| role == "user") {
-        let words = crate::session::transcript::Content::decode(words.to_owned());
         let message = NewMessage {
-            content: words,
+            content: Content::decode(words.to_owned()),
             ..NewMessage::text(Role::User, "")
         };
-        messages::append_one(c, session_id, message)?;
+        rows.push(messages::append_one(c, session_id, message)?);
     }
     let answered = said.last().is_some_and(|(_, role, _)| role == "assistant");
-    match answered {
-        true => Ok(()),
-        false => conclude(c, session_id, how),
+    if !answered {
+        rows.extend(conclude(c, session_id, how)?);
     }
+    Ok(rows)
 }
 
-/// Rows behind `before` with their role and words.
-pub(super) fn said_since(
+/// The live ones among the rows behind the first `before`, with their role and words.
+fn said_since(
     c: &Connection,
     session_id: &str,
     before: i64,
 ) -> Result<Vec<(i64, String, String)>, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT id, role, content FROM messages WHERE session_id = ?1 AND active = 1 AND id > ?2 ORDER BY id",
+        "SELECT id, role, content FROM
+           (SELECT id, role, content, active FROM messages WHERE session_id = ?1 ORDER BY id LIMIT -1 OFFSET ?2)
+         WHERE active = 1 ORDER BY id",
     )?;
     let rows = statement.query_map(params![session_id, before], |row| {
         let text = |at| Ok::<_, rusqlite::Error>(lenient::text(row, at)?.unwrap_or_default());
@@ -243,27 +250,25 @@ pub(super) fn said_since(
     lenient::readable(rows, "messages")
 }
 
-/// The reply, or what there is of it, goes into the transcript.
-fn conclude(c: &Connection, session_id: &str, how: &TurnEnd) -> Result<(), StoreError> {
-    match how {
-        TurnEnd::Answered(reply) => {
-            messages::append_one(c, session_id, NewMessage::answer(reply))?;
-            messages::count_model_call(c, session_id)?;
-            reply
-                .usage
-                .map_or(Ok(()), |usage| count(c, session_id, usage))
-        }
-        // Words that were never said leave no row.
-        TurnEnd::CutOff(partial) if partial.trim().is_empty() => Ok(()),
-        TurnEnd::CutOff(partial) => {
-            let message = NewMessage {
-                finish_reason: Some(INTERRUPTED.into()),
-                ..NewMessage::text(Role::Assistant, partial)
-            };
-            messages::append_one(c, session_id, message)?;
-            messages::count_model_call(c, session_id)
-        }
+/// The reply, or what there is of it, goes into the transcript. Words that were never said leave no row.
+fn conclude(c: &Connection, session_id: &str, how: &TurnEnd) -> Result<Option<i64>, StoreError> {
+    let message = match how {
+        TurnEnd::Answered(reply) => NewMessage::answer(reply),
+        TurnEnd::CutOff(partial) if partial.trim().is_empty() => return Ok(None),
+        TurnEnd::CutOff(partial) => NewMessage {
+            finish_reason: Some(INTERRUPTED.into()),
+            ..NewMessage::text(Role::Assistant, partial)
+        },
+    };
+    let row = messages::append_one(c, session_id, message)?;
+    messages::count_model_call(c, session_id)?;
+    if let TurnEnd::Answered(Reply {
+        usage: Some(usage), ..
+    }) = how
+    {
+        count(c, session_id, *usage)?;
     }
+    Ok(Some(row))
 }
 
 pub(super) fn count(c: &Connection, session_id: &str, usage: Usage) -> Result<(), StoreError> {

@@ -1,5 +1,6 @@
 //! What the tests share: temporary homes, real daemon processes, and waiting on conditions.
 
+pub mod acp;
 mod daemon;
 pub mod endpoint;
 pub mod log;

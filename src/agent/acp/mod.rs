@@ -18,6 +18,7 @@ use super::supervised::Supervised;
 use super::{Agent, AgentError, Answered, Prompt, Question, Reply, Sink};
 use crate::session::transcript::Message;
 use crate::store::{Scribe, Store};
+use crate::turn::PROBE;
 use connection::{Connection, Known, Update};
 
 /// How long a cancelled turn may take to come to rest.
@@ -85,6 +86,9 @@ impl Acp {
         stands: usize,
     ) {
         let id = &prompt.session.id;
+        if id == PROBE {
+            return;
+        }
         let mut messages = prompt.transcript.messages.len() + stands;
         if name == id
             && let Ok(written) = self.store.transcript(id).await
