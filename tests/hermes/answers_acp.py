@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """hermesd with a real `hermes-acp` as its agent: an agent that keeps sessions of its own in the same database.
 
-    acp.py DIRECTORY-OF-THE-BINARIES PYTHON-OF-A-VENV-WITH-HERMES
+    answers_acp.py DIRECTORY-OF-THE-BINARIES PYTHON-OF-A-VENV-WITH-HERMES
 """
 
 import json
@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agent import PYTHON, House, main, same, words
-from model import until
+from answers import PYTHON, House, main, same, words
+from fake_model import until
 
 ACP = str(Path(PYTHON).parent / "hermes-acp")
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """hermesd with a real Hermes as its agent, and a model of the tests' own behind that.
 
-    agent.py DIRECTORY-OF-THE-BINARIES PYTHON-OF-A-VENV-WITH-HERMES
+    answers.py DIRECTORY-OF-THE-BINARIES PYTHON-OF-A-VENV-WITH-HERMES
 """
 
 import json
@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from model import KEY, NAME, Model, until
+from fake_model import KEY, NAME, Model, until
 
 BINARIES, PYTHON = Path(sys.argv[1]).resolve(), str(Path(sys.argv[2]).absolute())
 
