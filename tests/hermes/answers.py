@@ -212,6 +212,21 @@ def a_dangerous_command_waits_for_the_persons_word(house):
     house.stop()
 
 
+def a_question_of_hermes_is_answered_in_the_chat(house):
+    house.start()
+    opened, _ = house.chat("One\n", "--title", "Talk")
+    house.ctl("handoff", "local", "--session", "Talk")
+    asked = house.ctl("attach", "local/1", words="Please ask me\n").stdout
+    assert "Which colour?" in asked and "2. blue" in asked, asked
+    said = house.ctl("attach", "local/1", words="2\n").stdout
+    assert "Well: I have seen" in said.split("Which colour?")[1], said
+    rows = house.rows(opened["session"]["id"])
+    result = [content for role, content, _ in rows if role == "tool"]
+    assert len(result) == 1 and "blue" in result[0], rows
+    assert "2" not in [content for role, content, _ in rows if role == "user"], rows
+    house.stop()
+
+
 def whoever_leaves_while_hermes_asks_has_said_no(house):
     house.start()
     talking = house.begin("Please delete it\n")
@@ -259,6 +274,7 @@ TESTS = [
     nothing_is_lost_or_doubled_when_hermesd_is_killed,
     a_session_that_hermes_lets_go_of_stays_open_while_a_chat_has_it,
     a_dangerous_command_waits_for_the_persons_word,
+    a_question_of_hermes_is_answered_in_the_chat,
     whoever_leaves_while_hermes_asks_has_said_no,
 ]
 

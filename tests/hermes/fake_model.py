@@ -7,6 +7,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 KEY = "sk-test"
 NAME = "test-model"
+# What the model wants done when these words are in the question.
+TOOLS = {
+    "delete it": ("terminal", {"command": "rm -rf /tmp/hermesd-no-such-place"}),
+    "ask me": ("clarify", {"question": "Which colour?", "choices": ["red", "blue"]}),
+}
 
 
 class Model:
@@ -72,9 +77,11 @@ class Model:
             handler.wfile.flush()
 
         try:
-            if "delete it" in str(asked) and messages[-1]["role"] != "tool":
+            tool = next((tool for words, tool in TOOLS.items() if words in str(asked)), None)
+            if tool and messages[-1]["role"] != "tool":
+                name, arguments = tool
                 call = {"index": 0, "id": "call_1", "type": "function", "function": {
-                    "name": "terminal", "arguments": json.dumps({"command": "rm -rf /tmp/hermesd-no-such-place"})}}
+                    "name": name, "arguments": json.dumps(arguments)}}
                 chunk({"role": "assistant", "content": None, "tool_calls": [call]})
                 chunk({}, "tool_calls")
             else:
