@@ -197,7 +197,8 @@ async fn a_default_that_cannot_answer_says_so_and_takes_nothing_down() {
     let home = Home::new();
     let _daemon = home.start_with(&[("HERMESD_AGENT_DEFAULT", "openai")]);
     let ran = home.pipe_into_hermesctl("hello\n", &["chat"]).end();
-    assert!(ran.stdout.contains("agents.openai.base_url"), "{ran:?}");
+    fails(&ran, 3, "agents.openai.base_url");
+    assert_eq!(ran.stdout, "", "nothing was said");
     assert_eq!(one::<i64>(&home, "SELECT count(*) FROM sessions"), 0);
     let said = home.type_into("local", "hello\n");
     assert!(said[0].contains("agents.openai.base_url"), "{said:?}");

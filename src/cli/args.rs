@@ -13,7 +13,7 @@ Exit codes:
   1  something unexpected went wrong
   2  the command line is wrong
   3  refused: nothing was changed, the message names the remedy
-  4  the handoff failed and was rolled back
+  4  the handoff failed and was rolled back, or the agent gave no answer
   5  timed out: the handoff goes on in the background
   6  no daemon answers (or picked the request up)
 

@@ -64,11 +64,8 @@ impl Output {
             .map_err(unwritable)
     }
 
-    /// An error that does not end the program.
+    /// An error that does not end the program, for people.
     pub fn complain(&self, error: &CliError) -> Result<(), CliError> {
-        if self.json {
-            return self.value(&in_json(error));
-        }
         self.line(self.styled(BAD, &in_words(error)))
     }
 

@@ -34,7 +34,8 @@ impl Home {
         let ran = self
             .pipe_into_hermesctl(lines, &[&["--json", "chat"], flags].concat())
             .end();
-        assert_eq!(ran.code, 0, "{ran:?}");
+        // 4 tells that a line got no answer, which the turns tell too.
+        assert!([0, 4].contains(&ran.code), "{ran:?}");
         let mut values = ran.stdout.lines().map(|line| {
             serde_json::from_str::<Value>(line).unwrap_or_else(|e| panic!("{e} in {ran:?}"))
         });

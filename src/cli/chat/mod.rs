@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::args::{ChatArgs, ResumeArgs};
 use super::backend::Backend;
 use super::markdown::Markdown;
-use super::output::{BOLD, FAINT, Output};
+use super::output::{self, BOLD, FAINT, Output};
 use super::{CliError, sessions};
 use crate::client::{Client, News};
 use crate::command::{self, Place, Typed};
@@ -93,6 +93,7 @@ async fn converse(
         queued: VecDeque::new(),
         signals: Signals::new()?,
         interrupts: 0,
+        failed: None,
     };
     chat.welcome(&opened).await?;
     let outcome = chat.run().await;
@@ -123,6 +124,8 @@ struct Chat<'a> {
     signals: Signals,
     /// Ctrl-Cs since anything else happened.
     interrupts: usize,
+    /// The exit code of the last thing that went wrong, for programs.
+    failed: Option<u8>,
 }
 
 /// What is to be done next.
@@ -219,11 +222,21 @@ impl Chat<'_> {
                 | CliError::TimedOut { .. }
                 | CliError::Other(_)),
             ) => {
-                self.out.complain(&error)?;
+                self.complain(&error)?;
                 Ok(Next::GoOn)
             }
             other => other,
         }
+    }
+
+    /// To a person beside the conversation; to a program apart from it, and in the exit code at the end.
+    fn complain(&mut self, error: &CliError) -> Result<(), CliError> {
+        if self.input.is_interactive() {
+            return self.out.complain(error);
+        }
+        self.failed = Some(error.exit_code());
+        output::report(error, self.out.is_json());
+        Ok(())
     }
 
     /// Ends politely: what was said is kept, the session is finalised before we go.
@@ -238,13 +251,21 @@ impl Chat<'_> {
             .await;
         match kept {
             // A session that went to a chat is not for taking up; how to get it back was said.
-            Ok(session) if session.message_count > 0 && session.session_key.is_none() => {
+            Ok(session)
+                if self.input.is_interactive()
+                    && session.message_count > 0
+                    && session.session_key.is_none() =>
+            {
                 self.note(&format!(
                     "Take it up again with: hermesctl chat --resume {}",
                     session.id
-                ))
+                ))?;
             }
-            _ => Ok(()),
+            _ => {}
+        }
+        match self.failed {
+            Some(code) => Err(CliError::Told { code }),
+            None => Ok(()),
         }
     }
 

@@ -42,7 +42,11 @@ impl Chat<'_> {
                 },
                 answered = &mut answer => {
                     let next = match answered {
-                        Ok(turn) => screen.finish(&turn).map(|()| Next::GoOn),
+                        Ok(turn) => {
+                            screen.finish(&turn)?;
+                            self.tell_error(&turn)?;
+                            Ok(Next::GoOn)
+                        }
                         // The news end too, and with them this loop.
                         Err(ClientError::Lost) => { screen.close()?; Err(self.lost()) }
                         Err(refused) => { screen.close()?; Err(refused.into()) }
@@ -90,6 +94,22 @@ impl Chat<'_> {
                 _ = ticks.tick() => screen.tick()?,
             }
         }
+    }
+
+    /// Why there is no whole answer. A program that reads JSON has been told.
+    fn tell_error(&mut self, turn: &ChatTurnView) -> Result<(), CliError> {
+        let Some(error) = &turn.error else {
+            return Ok(());
+        };
+        let error = CliError::Failed {
+            message: format!("no answer: {error}"),
+            hint: None,
+        };
+        if self.out.is_json() {
+            self.failed = Some(error.exit_code());
+            return Ok(());
+        }
+        self.complain(&error)
     }
 
     /// Gives the agent its answer. True: it was none, and the question stands.
@@ -248,10 +268,6 @@ impl<'a> Screen<'a> {
         }
         if turn.interrupted {
             self.out.line(self.out.styled(FAINT, "(interrupted)"))?;
-        }
-        if let Some(error) = &turn.error {
-            self.out
-                .line(self.out.styled(BOLD, &format!("No answer: {error}.")))?;
         }
         Ok(())
     }
