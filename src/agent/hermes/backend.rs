@@ -63,6 +63,8 @@ impl Backend {
         let mut process = program.start()?;
         let (stdin, stdout) = process.pipes()?;
         let shared: Arc<Shared> = Arc::default();
+        // Whoever waits for it may go, and nobody else knows of it then.
+        let unwanted = shared.ended.clone().drop_guard();
         tokio::spawn(attend(process, stdout, shared.clone()));
         let backend = Backend {
             stdin: tokio::sync::Mutex::new(stdin),
@@ -71,7 +73,10 @@ impl Backend {
             open: Mutex::default(),
         };
         tokio::select! {
-            () = backend.shared.ready.cancelled() => Ok(backend),
+            () = backend.shared.ready.cancelled() => {
+                unwanted.disarm();
+                Ok(backend)
+            }
             () = backend.shared.ended.cancelled() => Err(backend.why()),
             () = tokio::time::sleep(START) => Err(AgentError::Failed(format!(
                 "Hermes was not ready within {} s", START.as_secs()
