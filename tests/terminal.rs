@@ -324,3 +324,32 @@ async fn a_title_that_is_taken_is_refused_before_anything_begins() {
         (show["end_reason"] == "cli_close").then_some(())
     });
 }
+
+#[tokio::test]
+async fn whoever_opens_the_session_that_it_sits_at_stays_there_and_begins_nothing() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = InProcess::start(&home, &[]).await;
+    let wish = EventsSubscribe {
+        topics: vec!["session".into()],
+        session: None,
+    };
+    let _: Value = daemon
+        .client
+        .call(Call::EventsSubscribe(wish))
+        .await
+        .unwrap();
+    for _ in 0..2 {
+        let opened = open(&daemon.client, Some(SESSION)).await.unwrap();
+        assert_eq!(opened.session.id, SESSION);
+    }
+    leave(&daemon.client).await;
+    let mut told = Vec::new();
+    while told.last() != Some(&"session.ended") {
+        if let Some(News::Event(event)) = daemon.client.news().await {
+            told.push(event.event.type_name());
+        }
+    }
+    assert_eq!(told, ["session.started", "session.ended"]);
+    daemon.stop().await;
+}

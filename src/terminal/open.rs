@@ -111,7 +111,10 @@ impl Terminals {
         };
         match taken.await {
             Ok((session, came_from)) => {
-                self.tell_start(&session.id, session.model.clone(), true);
+                // Whoever sat here all the time has begun nothing.
+                if !stays || came_from.is_some() {
+                    self.tell_start(&session.id, session.model.clone(), true);
+                }
                 Ok(Opened {
                     seat,
                     session,
