@@ -194,20 +194,7 @@ mod tests {
     use crate::session::transcript::Transcript;
 
     fn row(id: i64, role: Role, text: &str) -> Message {
-        Message {
-            id,
-            role,
-            content: Some(Content::Text(text.into())),
-            api_content: None,
-            tool_call_id: None,
-            tool_name: None,
-            tool_calls: Vec::new(),
-            finish_reason: None,
-            reasoning: None,
-            reasoning_content: None,
-            reasoning_details: None,
-            timestamp: 0.0,
-        }
+        Message::of(id, role, text)
     }
 
     fn request(messages: Vec<Message>, context: usize) -> Request {
