@@ -325,3 +325,35 @@ async fn a_message_that_was_answered_is_not_begun_again() {
         None
     );
 }
+
+#[tokio::test]
+async fn a_message_that_is_taken_up_again_has_its_answer_in_the_transcript_whatever_was_said_since()
+{
+    let home = Home::new();
+    let store = home.store();
+    let source = local::source("home", None);
+    let (_, inbound) = store.say_local(KEY, &source, "one").await.unwrap();
+    let bound = store.bind_fresh_session(KEY, &source).await.unwrap();
+    let session = bound.session_id;
+    store
+        .begin_inbound(inbound.id, &session, Scribe::We)
+        .await
+        .unwrap();
+    // Its daemon is gone, and another turn of the session comes and goes before the next one takes it up.
+    store.begin_turn(&session, "two", Scribe::We).await.unwrap();
+    let end = TurnEnd::Answered("second".to_owned().into());
+    store.end_turn(&session, end).await.unwrap();
+    drop(store);
+    let daemon = InProcess::start(&home, &[]).await;
+    replies(&home, 1).await;
+    assert_eq!(
+        spoken(&home, &session),
+        [
+            "user: one",
+            "user: two",
+            "assistant: second",
+            "assistant: I have 0 messages."
+        ]
+    );
+    daemon.stop().await;
+}

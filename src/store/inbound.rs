@@ -92,6 +92,8 @@ impl Store {
                 return Ok(None);
             };
             if let Some((row, _)) = begun(c, id)? {
+                // Another turn of this session may have come and gone since: without this, its end would not be written.
+                turns::take_up(c, &session_id, row)?;
                 return Ok(Some(Begun::Ask(Some(row))));
             }
             let message = NewMessage {

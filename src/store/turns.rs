@@ -156,6 +156,16 @@ pub(super) fn begin(
     Ok(Begun::Ask(written))
 }
 
+/// A turn whose words we wrote before goes on.
+pub(super) fn take_up(c: &Connection, session_id: &str, row: i64) -> Result<(), StoreError> {
+    c.prepare_cached(
+        "INSERT INTO hermesd_turns (session_id, message_row, running) VALUES (?1, ?2, 1)
+         ON CONFLICT (session_id) DO UPDATE SET message_row = ?2, running = 1, words = NULL, partial = NULL",
+    )?
+    .execute(params![session_id, row])?;
+    Ok(())
+}
+
 /// Whether these very words were given to the agent before, and what it wrote of an answer.
 fn asked_before(
     c: &Connection,
