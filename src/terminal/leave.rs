@@ -3,6 +3,7 @@
 //! is left to do.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::{Seat, Terminals};
 use crate::events::Event;
@@ -35,27 +36,29 @@ impl Terminals {
     /// Finalises the session of a seat; returns when that is done.
     pub async fn leave(&self, seat: &Arc<Seat>, reason: Reason) {
         {
-            let mut seats = self.inner.seats();
-            let seated = seats.get(&seat.session_id);
-            if !seated.is_some_and(|seated| Arc::ptr_eq(seated, seat)) {
+            // Under the lock that a turn is taken under: none begins any more.
+            let _seats = self.inner.seats();
+            if seat.leaving.swap(true, Ordering::Relaxed) {
                 return;
             }
-            seats.remove(&seat.session_id);
         }
         let interrupted = self.cut_off(seat).await;
-        // Nothing was ever said in it, so there is nothing that could end.
-        if !*seat.born.lock().await {
-            return;
+        // Where nothing was ever said there is nothing that could end.
+        if *seat.born.lock().await {
+            self.finalise(&seat.session_id, interrupted, reason).await;
         }
-        self.finalise(&seat.session_id, interrupted, reason).await;
+        // Only now may somebody else sit down here: their session would have been ended.
+        self.inner.seats().remove(&seat.session_id);
     }
 
-    /// The client of this seat is gone; nobody waits.
-    pub fn abandon(&self, seat: Arc<Seat>) {
+    /// The client of this seat, if it has one, is gone. Nobody waits but the daemon's stop.
+    pub fn abandon(&self, seat: impl Future<Output = Option<Arc<Seat>>> + Send + 'static) {
         let this = self.clone();
-        self.inner
-            .tracker
-            .spawn(async move { this.leave(&seat, Reason::Closed).await });
+        self.inner.tracker.spawn(async move {
+            if let Some(seat) = seat.await {
+                this.leave(&seat, Reason::Closed).await;
+            }
+        });
     }
 
     /// The daemon stops, and every terminal with it.
@@ -82,11 +85,18 @@ impl Terminals {
                 }
             };
             for session in left {
-                let cut_off = patiently(stop, || store.end_left_turn(&session)).await;
-                let interrupted = cut_off.unwrap_or_else(|error| {
-                    tracing::error!(%error, session, "what was streamed could not be kept");
-                    true
-                });
+                // A turn of the chat that has the session by now is taken up there.
+                let at_home = matches!(
+                    patiently(stop, || store.session(&session)).await,
+                    Ok(Some(s)) if TERMINAL_SOURCES.contains(&s.source.as_str())
+                );
+                let interrupted = at_home
+                    && patiently(stop, || store.end_left_turn(&session))
+                        .await
+                        .unwrap_or_else(|error| {
+                            tracing::error!(%error, session, "what was streamed could not be kept");
+                            true
+                        });
                 this.finalise(&session, interrupted, Reason::Closed).await;
             }
         });

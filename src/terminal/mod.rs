@@ -53,6 +53,8 @@ pub struct Seat {
     /// was said leaves nothing behind.
     born: tokio::sync::Mutex<bool>,
     turn: Mutex<Option<LiveTurn>>,
+    /// Somebody gets up here.
+    leaving: AtomicBool,
     /// The daemon's stop has ended a turn of it, which is over by the time that the terminal gets up.
     stopped: AtomicBool,
 }
@@ -79,6 +81,7 @@ impl Seat {
             agent,
             born: tokio::sync::Mutex::new(born),
             turn: Mutex::default(),
+            leaving: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         })
     }

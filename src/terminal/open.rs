@@ -46,12 +46,8 @@ impl Terminals {
         let Some(name) = &wish.session else {
             return self.begin(wish).await;
         };
-        let opened = self.take_up(name, wish.tty, wish.at).await?;
-        if let Some(agent) = &wish.agent {
-            let id = &opened.session.id;
-            self.inner.store.remember_agent(id, agent).await?;
-        }
-        Ok(opened)
+        self.take_up(name, wish.tty, wish.agent.as_deref(), wish.at)
+            .await
     }
 
     /// Brings a session home from whichever chat has it.
@@ -93,6 +89,7 @@ impl Terminals {
         &self,
         name: &str,
         tty: Option<String>,
+        agent: Option<&str>,
         at: Option<Arc<Seat>>,
     ) -> Result<Opened, RequestError> {
         let session = self.find(name).await?;
@@ -106,6 +103,9 @@ impl Terminals {
             let came_from = self.bring_home(&session).await?;
             let tty = seat.tty.as_deref();
             self.inner.store.open_terminal(&session.id, tty).await?;
+            if let Some(agent) = agent {
+                self.inner.store.remember_agent(&session.id, agent).await?;
+            }
             let session = which::resolve(&self.inner.store, &session.id)?;
             Ok((session, came_from))
         };

@@ -66,10 +66,8 @@ impl Terminals {
 
     fn take_turn(&self, seat: &Arc<Seat>) -> Result<AtTurn, RequestError> {
         // Under the lock that leaving takes: a seat that is given up takes no turn any more.
-        let seats = self.inner.seats();
-        let seated = seats.get(&seat.session_id);
-        if !seated.is_some_and(|seated| Arc::ptr_eq(seated, seat)) || self.inner.stop.is_cancelled()
-        {
+        let _seats = self.inner.seats();
+        if seat.leaving.load(Ordering::Relaxed) || self.inner.stop.is_cancelled() {
             let message = "this terminal has left its session".to_owned();
             return Err(refusal("left", message, "open it again"));
         }

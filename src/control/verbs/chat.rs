@@ -27,12 +27,7 @@ impl Place {
 
     /// The connection is over.
     pub(in crate::control) fn vacate(self, terminals: &Terminals) {
-        let terminals = terminals.clone();
-        tokio::spawn(async move {
-            if let Some(seat) = self.0.lock().await.take() {
-                terminals.leave(&seat, Reason::Closed).await;
-            }
-        });
+        terminals.abandon(async move { self.0.lock().await.take() });
     }
 }
 
