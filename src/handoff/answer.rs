@@ -76,17 +76,33 @@ pub(super) async fn run(
         handoff_id: Some(claim.handoff.id),
         text: reply.text.clone(),
     };
-    tokio::select! {
-        () = context.before(Stage::Answered) => {}
-        () = cancel.cancelled() => return Err(StageError::Cancelled),
-    }
     let answer = Answer {
         notice,
         reply: reply.clone(),
         deliveries: vec![delivery],
         scribe,
     };
-    claim.deliveries = context.store.record_answer(claim, answer).await?;
+    let recorded = tokio::select! {
+        () = context.before(Stage::Answered) => {
+            let recorded = context.store.record_answer(claim, answer).await;
+            recorded.map_err(StageError::from)
+        }
+        () = cancel.cancelled() => Err(StageError::Cancelled),
+    };
+    claim.deliveries = match recorded {
+        Ok(deliveries) => deliveries,
+        Err(error) => {
+            // The journal does not know of its rows, so that no rollback would find them. When the database only has to be
+            // waited for, the answer is found there.
+            if scribe == Scribe::TheAgent && !matches!(error, StageError::Later(_)) {
+                context
+                    .store
+                    .retract_turn(&claim.handoff.session_id)
+                    .await?;
+            }
+            return Err(error);
+        }
+    };
     claim.handoff.reply = Some(reply.text);
     claim.handoff.stage = Some(Stage::Answered);
     Ok(())
