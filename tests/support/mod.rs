@@ -10,6 +10,7 @@ mod running;
 pub mod scripted;
 mod seed;
 mod talk;
+pub mod telegram;
 mod wire;
 
 use std::time::{Duration, Instant};

@@ -1,0 +1,380 @@
+//! What each method does to the world.
+
+use serde_json::{Value, json};
+
+use super::BOT_ID;
+use super::request::Params;
+use super::rules::{self, Refusal, bad};
+use super::send;
+use super::world::{Menu, Rights, Sort, World, bot};
+
+type Answer = Result<Value, Refusal>;
+
+/// Files that are larger cannot be fetched by bots.
+const FETCHABLE: u64 = 20 << 20;
+
+/// Does everything but `getUpdates`.
+pub fn perform(world: &mut World, method: &str, params: &Params) -> Answer {
+    match method {
+        "getMe" => Ok(me(world)),
+        "getWebhookInfo" => Ok(json!({
+            "url": world.webhook,
+            "has_custom_certificate": false,
+            "pending_update_count": world.mailbox.pending.len(),
+        })),
+        "deleteWebhook" => {
+            world.webhook.clear();
+            if params.flag("drop_pending_updates") {
+                world.mailbox.pending.clear();
+            }
+            Ok(json!(true))
+        }
+        "setMyCommands" => set_my_commands(world, params),
+        "sendMessage" => send::message(world, params),
+        "sendDocument" => send::file(world, "document", params),
+        "sendPhoto" => send::file(world, "photo", params),
+        "sendAudio" => send::file(world, "audio", params),
+        "sendVoice" => send::file(world, "voice", params),
+        "sendVideo" => send::file(world, "video", params),
+        "editMessageText" => send::edit_text(world, params),
+        "editMessageReplyMarkup" => send::edit_markup(world, params),
+        "deleteMessage" => delete_message(world, params),
+        "setMessageReaction" => set_reaction(world, params),
+        "sendChatAction" => chat_action(world, params),
+        "createForumTopic" => create_topic(world, params),
+        "editForumTopic" | "closeForumTopic" | "reopenForumTopic" | "deleteForumTopic" => {
+            change_topic(world, method, params)
+        }
+        "getChat" => get_chat(world, params),
+        "getChatMember" => get_member(world, params),
+        "getFile" => get_file(world, params),
+        "answerCallbackQuery" => answer_query(world, params),
+        other => panic!("{other} is in the list, and nobody does it"),
+    }
+}
+
+fn me(world: &World) -> Value {
+    let mut me = bot();
+    let more = [
+        ("can_join_groups", true),
+        ("can_read_all_group_messages", true),
+        ("supports_inline_queries", false),
+        ("can_connect_to_business", false),
+        ("has_main_web_app", false),
+        ("has_topics_enabled", world.private_topics),
+        ("allows_users_to_create_topics", world.private_topics),
+    ];
+    for (name, is) in more {
+        me[name] = json!(is);
+    }
+    me
+}
+
+/// The chat that is meant, which the bot has to have met.
+pub fn chat_of(world: &World, params: &Params) -> Result<i64, Refusal> {
+    let named = |name: &str| {
+        let mut chats = world.chats.values();
+        chats.find(|chat| {
+            chat.sort != Sort::Private
+                && chat
+                    .username
+                    .as_ref()
+                    .is_some_and(|u| u.eq_ignore_ascii_case(name))
+        })
+    };
+    let id = match (params.int("chat_id"), params.text("chat_id")) {
+        (Some(id), _) => Some(id).filter(|id| world.chats.contains_key(id)),
+        (None, Some(name)) => named(&name[1..]).map(|chat| chat.id),
+        (None, None) => None,
+    };
+    id.ok_or_else(|| bad("chat not found"))
+}
+
+/// The chat that is meant, if the bot may do something there.
+pub fn open_chat(world: &World, params: &Params) -> Result<i64, Refusal> {
+    let id = chat_of(world, params)?;
+    let chat = &world.chats[&id];
+    match chat.barred {
+        Some(why) => Err(Refusal::new(403, format!("Forbidden: {why}"))),
+        None if chat.sort == Sort::Channel && chat.rights == Rights::Member => {
+            Err(bad("need administrator rights in the channel chat"))
+        }
+        None => Ok(id),
+    }
+}
+
+fn set_my_commands(world: &mut World, params: &Params) -> Answer {
+    let commands = params.list("commands").expect("checked");
+    if commands.len() > 100 {
+        return Err(bad("BOT_COMMANDS_TOO_MUCH"));
+    }
+    let mut list = Vec::new();
+    for command in commands {
+        let text = |key: &str| command[key].as_str().unwrap_or_default().to_owned();
+        let (name, description) = (text("command"), text("description"));
+        let spelt = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+        if name.is_empty() || name.len() > 32 || !name.chars().all(spelt) {
+            return Err(bad("BOT_COMMAND_INVALID"));
+        }
+        if !(1..=256).contains(&description.chars().count()) {
+            return Err(bad("BOT_COMMAND_DESCRIPTION_INVALID"));
+        }
+        list.push((name, description));
+    }
+    let scope = params.object("scope").map_or("default", |scope| {
+        scope
+            .get("type")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    });
+    let known = [
+        "default",
+        "all_private_chats",
+        "all_group_chats",
+        "all_chat_administrators",
+        "chat",
+        "chat_administrators",
+        "chat_member",
+    ];
+    if !known.contains(&scope) {
+        return Err(bad(
+            "can't parse BotCommandScope: unsupported type specified",
+        ));
+    }
+    let language = params.text("language_code").unwrap_or_default();
+    world
+        .menus
+        .retain(|menu| (menu.scope.as_str(), menu.language.as_str()) != (scope, language));
+    world.menus.push(Menu {
+        scope: scope.to_owned(),
+        language: language.to_owned(),
+        commands: list,
+    });
+    Ok(json!(true))
+}
+
+fn delete_message(world: &mut World, params: &Params) -> Answer {
+    let chat = open_chat(world, params)?;
+    let id = params.int("message_id").expect("checked");
+    let chat = world.chat(chat);
+    let Some(entry) = chat.messages.get(&id) else {
+        return Err(bad("message to delete not found"));
+    };
+    let own = entry.by_bot || chat.sort == Sort::Private || chat.rights != Rights::Member;
+    if !own || entry.value.get("forum_topic_created").is_some() {
+        return Err(bad("message can't be deleted"));
+    }
+    chat.messages.remove(&id);
+    Ok(json!(true))
+}
+
+fn set_reaction(world: &mut World, params: &Params) -> Answer {
+    let chat = open_chat(world, params)?;
+    let id = params.int("message_id").expect("checked");
+    let Some(entry) = world.chat(chat).messages.get_mut(&id) else {
+        return Err(bad("message to react not found"));
+    };
+    let wanted = params.list("reaction").cloned().unwrap_or_default();
+    if wanted.len() > 1 {
+        return Err(bad("REACTIONS_TOO_MANY"));
+    }
+    let mut reactions = Vec::new();
+    for reaction in &wanted {
+        let emoji = reaction["emoji"].as_str().unwrap_or_default();
+        let known = rules::REACTIONS
+            .split_whitespace()
+            .any(|known| known == emoji);
+        if reaction["type"] != "emoji" || !known {
+            return Err(bad("REACTION_INVALID"));
+        }
+        reactions.push(emoji.to_owned());
+    }
+    entry.reactions = reactions;
+    Ok(json!(true))
+}
+
+fn chat_action(world: &mut World, params: &Params) -> Answer {
+    let chat = open_chat(world, params)?;
+    let action = params.text("action").expect("checked").to_owned();
+    if !rules::ACTIONS.contains(&action.as_str()) {
+        return Err(bad("wrong parameter action in request"));
+    }
+    // Unlike messages, actions can name the general topic.
+    let general =
+        world.chats[&chat].sort == Sort::Forum && params.int("message_thread_id") == Some(1);
+    let thread = match general {
+        true => None,
+        false => send::thread_of(world, chat, params)?,
+    };
+    world.chat(chat).actions.push((thread, action));
+    Ok(json!(true))
+}
+
+fn create_topic(world: &mut World, params: &Params) -> Answer {
+    let chat = open_chat(world, params)?;
+    let name = params.text("name").expect("checked");
+    may_manage_topics(world, chat, "not enough rights to create a topic")?;
+    named(name)?;
+    let colors = [
+        7_322_096, 16_766_590, 13_338_331, 9_367_192, 16_749_490, 16_478_047,
+    ];
+    let color = params.int("icon_color").unwrap_or(colors[0]);
+    if !colors.contains(&color) {
+        return Err(bad("invalid forum topic icon color specified"));
+    }
+    let message = world.open_topic(chat, name, color, bot());
+    Ok(json!({
+        "message_thread_id": message["message_thread_id"],
+        "name": name,
+        "icon_color": color,
+    }))
+}
+
+fn named(name: &str) -> Result<(), Refusal> {
+    match name.trim().chars().count() {
+        0 => Err(bad("TOPIC_NAME_EMPTY")),
+        1..=128 => Ok(()),
+        _ => Err(bad("TOPIC_TITLE_TOO_LONG")),
+    }
+}
+
+fn may_manage_topics(world: &World, chat: i64, else_why: &str) -> Result<(), Refusal> {
+    if !world.has_topics(chat) {
+        return Err(bad("the chat is not a forum"));
+    }
+    let chat = &world.chats[&chat];
+    match chat.sort == Sort::Private || chat.rights == Rights::TopicsAdmin {
+        true => Ok(()),
+        false => Err(bad(else_why)),
+    }
+}
+
+fn change_topic(world: &mut World, method: &str, params: &Params) -> Answer {
+    let chat = open_chat(world, params)?;
+    let thread = params.int("message_thread_id").expect("checked");
+    may_manage_topics(world, chat, "not enough rights to manage the topic")?;
+    let chat = world.chat(chat);
+    let Some(topic) = chat.topics.get_mut(&thread) else {
+        return Err(bad("TOPIC_ID_INVALID"));
+    };
+    match method {
+        "deleteForumTopic" => {
+            chat.topics.remove(&thread);
+            chat.messages
+                .retain(|_, entry| entry.thread != Some(thread));
+        }
+        "editForumTopic" => {
+            let name = params.text("name").unwrap_or(&topic.name).to_owned();
+            named(&name)?;
+            if name == topic.name {
+                return Err(bad("TOPIC_NOT_MODIFIED"));
+            }
+            topic.name = name;
+        }
+        _ => {
+            let closed = method == "closeForumTopic";
+            if topic.closed == closed {
+                return Err(bad("TOPIC_NOT_MODIFIED"));
+            }
+            topic.closed = closed;
+        }
+    }
+    Ok(json!(true))
+}
+
+fn get_chat(world: &World, params: &Params) -> Answer {
+    let chat = &world.chats[&chat_of(world, params)?];
+    let mut value = chat.value();
+    value["accent_color_id"] = json!(2);
+    value["max_reaction_count"] = json!(11);
+    value["accepted_gift_types"] = json!({
+        "unlimited_gifts": false,
+        "limited_gifts": false,
+        "unique_gifts": false,
+        "premium_subscription": false,
+        "gifts_from_channels": false,
+    });
+    Ok(value)
+}
+
+fn get_member(world: &World, params: &Params) -> Answer {
+    let chat = chat_of(world, params)?;
+    let user = params.int("user_id").expect("checked");
+    if user == BOT_ID {
+        return Ok(bot_as_member(
+            world.chats[&chat].rights,
+            world.chats[&chat].barred,
+        ));
+    }
+    let person = world.people.get(&user);
+    let person = person.ok_or_else(|| bad("PARTICIPANT_ID_INVALID"))?;
+    let status = match world.is_member(chat, user) {
+        true => "member",
+        false => "left",
+    };
+    Ok(json!({"user": person.value(), "status": status}))
+}
+
+/// What the vendor says that the bot is in a chat.
+pub fn bot_as_member(rights: Rights, barred: Option<&str>) -> Value {
+    let mut member = json!({"user": bot(), "status": "member"});
+    if barred.is_some() {
+        member["status"] = json!("kicked");
+        member["until_date"] = json!(0);
+    } else if rights != Rights::Member {
+        member["status"] = json!("administrator");
+        let can = [
+            "can_manage_chat",
+            "can_delete_messages",
+            "can_invite_users",
+            "can_pin_messages",
+            "can_post_messages",
+        ];
+        let cannot = [
+            "can_be_edited",
+            "is_anonymous",
+            "can_change_info",
+            "can_manage_video_chats",
+            "can_restrict_members",
+            "can_promote_members",
+            "can_post_stories",
+            "can_edit_stories",
+            "can_delete_stories",
+        ];
+        can.iter().for_each(|right| member[*right] = json!(true));
+        cannot
+            .iter()
+            .for_each(|right| member[*right] = json!(false));
+        member["can_manage_topics"] = json!(rights == Rights::TopicsAdmin);
+    }
+    member
+}
+
+fn get_file(world: &World, params: &Params) -> Answer {
+    let id = params.text("file_id").expect("checked");
+    let file = world.files.iter().find(|file| file.id == id);
+    let file = file.ok_or_else(|| bad("wrong file_id or the file is temporarily unavailable"))?;
+    if file.size > FETCHABLE {
+        return Err(bad("file is too big"));
+    }
+    let mut value = file.value();
+    value["file_path"] = json!(file.path);
+    Ok(value)
+}
+
+fn answer_query(world: &mut World, params: &Params) -> Answer {
+    let id = params.text("callback_query_id").expect("checked");
+    let text = params.text("text").unwrap_or_default();
+    let query = world.queries.iter_mut().find(|query| query.id == id);
+    let query = query.filter(|query| query.answer.is_none());
+    let Some(query) = query else {
+        return Err(bad(
+            "query is too old and response timeout expired or query ID is invalid",
+        ));
+    };
+    if text.chars().count() > 200 {
+        return Err(bad("MESSAGE_TOO_LONG"));
+    }
+    query.answer = Some((text.to_owned(), params.flag("show_alert")));
+    Ok(json!(true))
+}

@@ -1,0 +1,276 @@
+//! What people do in the chats, and to the bot.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::world::{Query, Rights, Sort, World, now};
+use super::writing::{ADA, Person, found_in};
+use super::{BotApi, methods};
+
+impl BotApi {
+    fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
+        let changed = change(&mut self.stage.world());
+        self.stage.news.send_replace(());
+        changed
+    }
+
+    /// A chat with somebody who has started the bot. Its number is the person's.
+    pub fn private(&self, person: &Person) -> i64 {
+        self.change(|world| {
+            let (id, name) = (person.id, person.name);
+            world.put_chat(id, Sort::Private, name, person.username, Rights::Member);
+            world.meet(id, person);
+        });
+        person.id
+    }
+
+    /// Whether private chats have topics, which is a setting of the bot.
+    pub fn private_topics(&self, have: bool) {
+        self.change(|world| world.private_topics = have);
+    }
+
+    pub fn group(&self, title: &str) -> i64 {
+        self.change(|world| world.add_chat(Sort::Group, title, Rights::Member))
+    }
+
+    pub fn supergroup(&self, title: &str) -> i64 {
+        self.change(|world| world.add_chat(Sort::Supergroup, title, Rights::Member))
+    }
+
+    pub fn forum(&self, title: &str, rights: Rights) -> i64 {
+        self.change(|world| world.add_chat(Sort::Forum, title, rights))
+    }
+
+    /// A channel where the bot may post. It can be named as well as numbered.
+    pub fn channel(&self, title: &str, name: &str) -> i64 {
+        self.change(|world| {
+            let id = world.add_chat(Sort::Channel, title, Rights::Admin);
+            world.chat(id).username = Some(name.to_owned());
+            id
+        })
+    }
+
+    /// Somebody writes, in a topic or outside of topics. In a channel, the channel does.
+    pub fn says(&self, chat: i64, thread: Option<i64>, person: &Person, text: &str) -> i64 {
+        self.writes(chat, person).thread(thread).text(text).send()
+    }
+
+    /// Somebody changes what they wrote.
+    pub fn edits(&self, chat: i64, message: i64, text: &str) {
+        self.change(|world| {
+            let entry = world.chat(chat).messages.get_mut(&message);
+            let value = &mut entry.expect("a message").value;
+            value["text"] = json!(text);
+            value["entities"] = json!(found_in(text));
+            value["edit_date"] = json!(now());
+            let value = value.clone();
+            let kind = match value["chat"]["type"] == "channel" {
+                true => "edited_channel_post",
+                false => "edited_message",
+            };
+            world.mailbox.put(kind, value);
+        });
+    }
+
+    /// Several pictures as one album: a message each, the first with the caption.
+    pub fn album(
+        &self,
+        chat: i64,
+        thread: Option<i64>,
+        person: &Person,
+        caption: &str,
+        pictures: &[&[u8]],
+    ) -> Vec<i64> {
+        let captions = std::iter::once(caption).chain(std::iter::repeat(""));
+        self.at_once(|api| {
+            let mut group = String::new();
+            let mut messages = Vec::new();
+            for (picture, caption) in pictures.iter().zip(captions) {
+                if group.is_empty() {
+                    group = format!("1380{}", api.stage.world().files.len());
+                }
+                let writing = api.writes(chat, person).thread(thread).text(caption);
+                let writing = writing.file("photo", "photo.jpg", picture);
+                messages.push(writing.album(&group).send());
+            }
+            messages
+        })
+    }
+
+    /// Somebody presses a button, named by its label or its data. Gives the number of the query.
+    pub fn presses(&self, chat: i64, message: i64, person: &Person, button: &str) -> String {
+        self.change(|world| {
+            world.meet(chat, person);
+            let message = world.chat(chat).messages[&message].value.clone();
+            let rows = message["reply_markup"]["inline_keyboard"].as_array();
+            let mut buttons = rows.into_iter().flatten().flat_map(|row| row.as_array());
+            let data = buttons.find_map(|row| {
+                let is = |key: &str, b: &Value| b[key] == button;
+                let mut row = row.iter();
+                let found = row.find(|b| is("text", b) || is("callback_data", b))?;
+                found["callback_data"].as_str().map(str::to_owned)
+            });
+            let data = data.unwrap_or_else(|| panic!("no button {button} in {message}"));
+            let id = format!("77{:016}", world.queries.len());
+            world.queries.push(Query {
+                id: id.clone(),
+                answer: None,
+            });
+            let query = json!({
+                "id": id,
+                "from": person.value(),
+                "message": message,
+                "chat_instance": format!("{}", chat.wrapping_mul(7919)),
+                "data": data,
+            });
+            world.mailbox.put("callback_query", query);
+            id
+        })
+    }
+
+    /// Somebody opens a topic. Gives its number.
+    pub fn opens_topic(&self, chat: i64, person: &Person, name: &str) -> i64 {
+        self.change(|world| {
+            assert!(world.has_topics(chat), "no topics there");
+            world.meet(chat, person);
+            let message = world.open_topic(chat, name, 7_322_096, person.value());
+            world.mailbox.put("message", message.clone());
+            message["message_id"].as_i64().expect("a number")
+        })
+    }
+
+    /// Somebody joins a group, which the group is told.
+    pub fn joins(&self, chat: i64, person: &Person) -> i64 {
+        self.change(|world| {
+            world.meet(chat, person);
+            let (id, mut message) = world.head(chat, person.value(), None, None, now());
+            message.insert("new_chat_members".to_owned(), json!([person.value()]));
+            let message = Value::Object(message);
+            world.stand(chat, id, None, false, message.clone());
+            world.mailbox.put("message", message);
+            id
+        })
+    }
+
+    /// What happens in it arrives together, as after a pause of the connection.
+    pub fn at_once<T>(&self, happens: impl FnOnce(&BotApi) -> T) -> T {
+        self.change(|world| world.mailbox.kept_back = Some(Vec::new()));
+        let happened = happens(self);
+        self.change(|world| {
+            let kept = world.mailbox.kept_back.take().expect("kept back above");
+            kept.into_iter()
+                .for_each(|update| world.mailbox.number(update));
+        });
+        happened
+    }
+
+    /// What happens in it arrives together, the last first.
+    pub fn backwards<T>(&self, happens: impl FnOnce(&BotApi) -> T) -> T {
+        self.at_once(|api| {
+            let happened = happens(api);
+            api.change(|world| {
+                world
+                    .mailbox
+                    .kept_back
+                    .as_mut()
+                    .expect("kept back")
+                    .reverse()
+            });
+            happened
+        })
+    }
+
+    /// The last update comes once more under its own number, though it was confirmed.
+    pub fn repeat_last(&self) {
+        self.change(|world| {
+            let last = world.mailbox.all.last().expect("an update").clone();
+            world.mailbox.again.push(last);
+        });
+    }
+
+    /// An update of a kind that no library knows yet.
+    pub fn something_new(&self) {
+        self.change(|world| {
+            let thought = json!({"from": ADA.value(), "thought": "forty-two"});
+            world.mailbox.put("telepathy", thought);
+        });
+    }
+
+    /// So many messages are taken in a second.
+    pub fn limit(&self, per_second: usize) {
+        self.change(|world| world.limits.overall = Some(per_second));
+    }
+
+    /// So many messages are taken in any one chat within a time.
+    pub fn limit_chat(&self, count: usize, within: Duration) {
+        self.change(|world| world.limits.chat = Some((count, within)));
+    }
+
+    /// A webhook that somebody has set elsewhere; with one there is no polling.
+    pub fn webhook(&self, url: &str) {
+        self.change(|world| url.clone_into(&mut world.webhook));
+    }
+
+    pub fn delete_topic(&self, chat: i64, thread: i64) {
+        self.change(|world| {
+            let chat = world.chat(chat);
+            chat.topics.remove(&thread).expect("a topic");
+            chat.messages
+                .retain(|_, entry| entry.thread != Some(thread));
+        });
+    }
+
+    /// Somebody blocks the bot.
+    pub fn block(&self, person: &Person) {
+        self.bar(person.id, Some("bot was blocked by the user"));
+    }
+
+    pub fn unblock(&self, person: &Person) {
+        self.bar(person.id, None);
+    }
+
+    /// The bot is thrown out of a group.
+    pub fn kick(&self, chat: i64) {
+        let why = match self.change(|world| world.chat(chat).kind()) {
+            "group" => "bot was kicked from the group chat",
+            "channel" => "bot was kicked from the channel chat",
+            _ => "bot was kicked from the supergroup chat",
+        };
+        self.bar(chat, Some(why));
+    }
+
+    fn bar(&self, chat: i64, why: Option<&'static str>) {
+        self.as_member(chat, |world| world.chat(chat).barred = why);
+    }
+
+    /// The bot is no administrator any more.
+    pub fn revoke_rights(&self, chat: i64) {
+        self.as_member(chat, |world| world.chat(chat).rights = Rights::Member);
+    }
+
+    /// Changes what the bot is in a chat, which it is told.
+    fn as_member(&self, chat: i64, change: impl FnOnce(&mut World)) {
+        self.change(|world| {
+            let is = |world: &mut World| {
+                let chat = world.chat(chat);
+                methods::bot_as_member(chat.rights, chat.barred)
+            };
+            let old = is(world);
+            change(world);
+            let new = is(world);
+            let by = match world.people.get(&chat) {
+                Some(person) => person.value(),
+                None => ADA.value(),
+            };
+            let told = json!({
+                "chat": world.chat(chat).value(),
+                "from": by,
+                "date": now(),
+                "old_chat_member": old,
+                "new_chat_member": new,
+            });
+            world.mailbox.put("my_chat_member", told);
+        });
+    }
+}

@@ -1,0 +1,133 @@
+//! The updates that wait for the bot, and the long poll that fetches them.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::Stage;
+use super::request::Params;
+use super::rules::{Refusal, bad};
+
+#[derive(Default)]
+pub struct Mailbox {
+    last: i64,
+    /// Not confirmed yet.
+    pub pending: VecDeque<Value>,
+    /// Delivered at the next poll whatever it confirms.
+    pub again: Vec<Value>,
+    /// Everything that ever was put here.
+    pub all: Vec<Value>,
+    /// The kinds that are wanted; those that have to be asked for are not, otherwise.
+    pub allowed: Option<Vec<String>>,
+    /// Kept back until they are delivered at once.
+    pub kept_back: Option<Vec<Value>>,
+    /// The number of the last poll, and of the one that waits.
+    pub poll: u64,
+    pub waiting: Option<u64>,
+}
+
+impl Mailbox {
+    /// Numbers an update and has it wait for the bot, if that wants such.
+    pub fn put(&mut self, kind: &str, content: Value) {
+        let mut update = json!({});
+        update[kind] = content;
+        match &mut self.kept_back {
+            Some(kept) => kept.push(update),
+            None => self.number(update),
+        }
+    }
+
+    pub fn number(&mut self, content: Value) {
+        let kind = content.as_object().and_then(|c| c.keys().next().cloned());
+        let kind = kind.expect("a kind");
+        let wanted = match &self.allowed {
+            Some(kinds) => kinds.contains(&kind),
+            None => !["chat_member", "message_reaction", "message_reaction_count"]
+                .contains(&kind.as_str()),
+        };
+        if wanted {
+            self.last = self.last.max(730_000_000) + 1;
+            let mut update = json!({"update_id": self.last});
+            update[&kind] = content[&kind].clone();
+            self.pending.push_back(update.clone());
+            self.all.push(update);
+        }
+    }
+}
+
+/// A poll that waits; when it ends, whatever way, it waits no longer.
+struct Waiting<'a>(&'a Stage, u64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let mailbox = &mut self.0.world().mailbox;
+        if mailbox.waiting == Some(self.1) {
+            mailbox.waiting = None;
+        }
+    }
+}
+
+pub async fn get(stage: &Arc<Stage>, params: &Params) -> Result<Value, Refusal> {
+    let limit = params.int("limit").unwrap_or(100);
+    let offset = params.int("offset").unwrap_or(0);
+    let timeout = params.int("timeout").unwrap_or(0).clamp(0, 50) as u64;
+    if !(1..=100).contains(&limit) {
+        return Err(bad("limit has to be between 1 and 100"));
+    }
+    if offset < 0 {
+        return Err(bad("negative offsets are not served here"));
+    }
+    let poll = {
+        let mut world = stage.world();
+        if !world.webhook.is_empty() {
+            return Err(Refusal::new(
+                409,
+                "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first",
+            ));
+        }
+        let mailbox = &mut world.mailbox;
+        mailbox
+            .pending
+            .retain(|update| update["update_id"].as_i64() >= Some(offset));
+        if let Some(kinds) = params.list("allowed_updates") {
+            let kinds: Option<Vec<String>> = kinds
+                .iter()
+                .map(|kind| kind.as_str().map(str::to_owned))
+                .collect();
+            let kinds = kinds.ok_or_else(|| bad("allowed_updates has to be a list of strings"))?;
+            // An empty list stands for what one gets without asking.
+            mailbox.allowed = Some(kinds).filter(|kinds| !kinds.is_empty());
+        }
+        mailbox.poll += 1;
+        mailbox.poll
+    };
+    let mut news = stage.news.subscribe();
+    // Whoever polls already learns that there is another.
+    stage.news.send_replace(());
+    news.mark_unchanged();
+    let deadline = Instant::now() + Duration::from_secs(timeout);
+    let _waiting = Waiting(stage, poll);
+    loop {
+        {
+            let mailbox = &mut stage.world().mailbox;
+            if mailbox.poll != poll {
+                return Err(Refusal::conflict());
+            }
+            let batch = batch(mailbox, limit as usize);
+            if !batch.is_empty() || Instant::now() >= deadline {
+                return Ok(json!(batch));
+            }
+            mailbox.waiting = Some(poll);
+        }
+        let _ = tokio::time::timeout_at(deadline, news.changed()).await;
+    }
+}
+
+fn batch(mailbox: &mut Mailbox, limit: usize) -> Vec<Value> {
+    let again = std::mem::take(&mut mailbox.again);
+    let fresh = mailbox.pending.iter().cloned();
+    again.into_iter().chain(fresh).take(limit).collect()
+}
