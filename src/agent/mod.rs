@@ -17,8 +17,8 @@ pub use choose::{Agents, Standing};
 pub use process::Program;
 pub use sink::{Pulse, Sink, Streamed};
 
-use crate::session::Session;
 use crate::session::transcript::Transcript;
+use crate::session::{Attachment, Session};
 use crate::store::Scribe;
 
 #[derive(Debug, thiserror::Error)]
@@ -34,7 +34,10 @@ pub enum AgentError {
 pub struct Prompt<'a> {
     pub session: &'a Session,
     pub transcript: &'a Transcript,
+    /// As they stand in the transcript, and so with a line for each attachment: whoever takes only words has them all.
     pub message: &'a str,
+    /// What came along with the words.
+    pub attachments: &'a [Attachment],
     /// The words are the notice of a handoff, not a person's.
     pub handoff: bool,
 }

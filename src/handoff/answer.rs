@@ -38,6 +38,7 @@ pub(super) async fn run(
         session: &session,
         transcript: &transcript,
         message: &notice,
+        attachments: &[],
         handoff: true,
     };
     let shows = InChat {

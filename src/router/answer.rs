@@ -81,6 +81,7 @@ impl Inner {
             session: &session,
             transcript: &transcript,
             message: &inbound.text,
+            attachments: &[],
             handoff: false,
         };
         let (streamed, cancel) = (Streamed::default(), self.stop.child_token());

@@ -1,5 +1,7 @@
-//! What a session is to the rest of the house: its source, its key, its title and its transcript. No wire.
+//! What a session is to the rest of the house: its source, its key, its title, its transcript and the
+//! files that go to and fro. No wire.
 
+mod attachment;
 mod key;
 mod moved;
 mod open_elsewhere;
@@ -8,6 +10,7 @@ mod source;
 pub mod title;
 pub mod transcript;
 
+pub use attachment::{Attachment, FileKind, in_words};
 pub use key::{KeyRules, session_key};
 pub use moved::{farewell, no_longer_here};
 pub use open_elsewhere::{OpenElsewhere, open_elsewhere};

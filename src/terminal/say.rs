@@ -153,6 +153,7 @@ impl Terminals {
                     session: &session,
                     transcript: &transcript,
                     message: text,
+                    attachments: &[],
                     handoff: false,
                 };
                 let (streamed, cancel) = (&at.turn.streamed, &at.turn.cancel);

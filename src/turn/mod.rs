@@ -156,6 +156,7 @@ impl Turns {
             session: &session,
             transcript: &transcript,
             message: "Say hello in one short sentence.",
+            attachments: &[],
             handoff: false,
         };
         let (streamed, cancel) = (Streamed::default(), CancellationToken::new());

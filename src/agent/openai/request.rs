@@ -207,6 +207,7 @@ mod tests {
             session: &session,
             transcript: &transcript,
             message: "And now?",
+            attachments: &[],
             handoff: false,
         };
         Request::new(&prompt, "m", context)
