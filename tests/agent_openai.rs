@@ -98,6 +98,12 @@ async fn the_endpoint_of_these_tests_refuses_what_a_vendor_refuses() {
         {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}]});
     let result = json!({"role": "tool", "tool_call_id": "c1", "content": "a"});
 
+    let part = |role: &str, part: Value| ask(json!([{"role": role, "content": [part]}]));
+    let picture = |url: &str| json!({"type": "image_url", "image_url": {"url": url}});
+    const PNG: &str = "data:image/png;base64,iVBORw0KGgo=";
+
+    let (status, body) = post(&url, KEY, &part("user", picture(PNG))).await;
+    assert_eq!(status, 200, "{body}");
     let good = ask(json!([call, result, hello[0]]));
     let (status, body) = post(&url, KEY, &good).await;
     assert_eq!((status, &body["usage"]["prompt_tokens"]), (200, &json!(30)));
@@ -140,6 +146,28 @@ async fn the_endpoint_of_these_tests_refuses_what_a_vendor_refuses() {
             "content",
         ),
         (ask(json!([{"role": "user", "content": []}])), "content"),
+        (part("user", json!({"type": "text"})), "content"),
+        (
+            part("user", json!({"type": "text", "text": "x", "mood": 1})),
+            "content",
+        ),
+        (
+            part("user", json!({"type": "picture", "url": "x"})),
+            "content",
+        ),
+        (
+            part("user", picture("https://example.org/a.png")),
+            "data URL",
+        ),
+        (
+            part("user", picture("data:image/png;base64,????")),
+            "data URL",
+        ),
+        (
+            part("user", picture("data:image/png;base64,AAAA")),
+            "data URL",
+        ),
+        (part("assistant", picture(PNG)), "assistant"),
         (ask(json!([call, hello[0]])), "did not have response"),
         (ask(json!([hello[0], call])), "did not have response"),
         (ask(json!([hello[0], result])), "preceeding"),

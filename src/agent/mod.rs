@@ -4,6 +4,7 @@ pub mod acp;
 mod choose;
 pub mod command;
 pub mod echo;
+mod enclosed;
 pub mod hermes;
 pub mod openai;
 mod process;

@@ -35,6 +35,8 @@ enum Failure {
     Later(String, Option<Duration>),
     /// The request holds something that this endpoint may not know.
     TooMuch(String),
+    /// It takes words, and the request has more than that.
+    OnlyWords(String),
     Final(String),
 }
 
@@ -80,6 +82,11 @@ impl Endpoint {
                     tracing::debug!(reason, "asking again without what not every endpoint takes");
                     continue;
                 }
+                Err(Failure::OnlyWords(reason)) => {
+                    request.put_in_words();
+                    tracing::warn!(reason, "asking again in words alone");
+                    continue;
+                }
                 Err(Failure::Final(reason)) => return Err(AgentError::Failed(reason)),
                 Err(Failure::Later(reason, retry_after)) => (reason, retry_after),
             };
@@ -120,11 +127,18 @@ impl Endpoint {
         }
         let retry_after = retry_after(&response);
         let said = explanation(response).await;
+        if request.has_parts() && takes_only_words(status, &said) {
+            return Err(Failure::OnlyWords(self.told(status, &said)));
+        }
         Err(self.judge(status, &said, retry_after))
     }
 
+    fn told(&self, status: StatusCode, said: &str) -> String {
+        self.veil(&format!("{} answered {status}: {said}", self.shown))
+    }
+
     fn judge(&self, status: StatusCode, said: &str, retry_after: Option<Duration>) -> Failure {
-        let told = self.veil(&format!("{} answered {status}: {said}", self.shown));
+        let told = self.told(status, said);
         match status.as_u16() {
             401 | 403 => Failure::Final(format!("{told}. Check agents.openai.api_key")),
             404 => Failure::Final(format!(
@@ -149,6 +163,29 @@ impl Endpoint {
             Some(key) => said.replace(key, "********"),
             None => said.to_owned(),
         }
+    }
+}
+
+/// Whether a refusal is about pictures, or about messages that are more than a text. There is no code for that, and
+/// vendors do not even agree on the status.
+fn takes_only_words(status: StatusCode, said: &str) -> bool {
+    const PICTURES: [&str; 5] = ["image", "vision", "multimodal", "multi-modal", "modalit"];
+    const PARTS: [&str; 6] = [
+        "content type",
+        "content_type",
+        "content part",
+        "expected a string",
+        "must be a string",
+        "valid string",
+    ];
+    let said = said.to_lowercase();
+    let names = |words: &[&str]| words.iter().any(|word| said.contains(word));
+    match status.as_u16() {
+        413 | 415 => true,
+        400 | 404 | 422 => names(&PICTURES) || names(&PARTS),
+        // Else it is a failure that may pass.
+        500.. => names(&PICTURES) && names(&["support", "input"]),
+        _ => false,
     }
 }
 

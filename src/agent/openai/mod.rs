@@ -1,6 +1,7 @@
 //! Any OpenAI-compatible chat-completions endpoint, streaming.
 
 mod endpoint;
+mod parts;
 mod request;
 mod stream;
 
@@ -55,15 +56,16 @@ impl Agent for OpenAi {
         sink: &Sink<'_>,
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
-        let request = request::Request::new(&prompt, &self.model, self.context);
-        if request.cut > 0 {
-            tracing::info!(
-                session = prompt.session.id,
-                messages = request.cut,
-                "the beginning of the history was left out: it exceeds agents.openai.context"
-            );
-        }
         let answer = async {
+            let along = parts::parts(prompt.attachments).await;
+            let request = request::Request::new(&prompt, along, &self.model, self.context);
+            if request.cut > 0 {
+                tracing::info!(
+                    session = prompt.session.id,
+                    messages = request.cut,
+                    "the beginning of the history was left out: it exceeds agents.openai.context"
+                );
+            }
             let stream = self.endpoint.ask(request).await?;
             let reply = stream::read(stream, sink).await;
             reply.map_err(|error| match error {

@@ -3,6 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::parts;
 use crate::agent::Prompt;
 use crate::session::transcript::{Content, Message, Role};
 
@@ -12,6 +13,8 @@ const NO_RESULT: &str = "(interrupted: there is no result)";
 const BYTES_A_TOKEN: usize = 3;
 /// The part of the context that is kept free for the reply.
 const FOR_THE_REPLY: usize = 4;
+/// About what a picture takes of the context, in bytes of text; its own bytes say nothing about that.
+const IMAGE: usize = 1500 * BYTES_A_TOKEN;
 
 pub(super) struct Request {
     body: Value,
@@ -20,7 +23,13 @@ pub(super) struct Request {
 }
 
 impl Request {
-    pub(super) fn new(prompt: &Prompt<'_>, model: &str, context: usize) -> Request {
+    /// With what goes along with the words.
+    pub(super) fn new(
+        prompt: &Prompt<'_>,
+        along: Vec<Value>,
+        model: &str,
+        context: usize,
+    ) -> Request {
         let mut system = Vec::new();
         let has_system = |m: &&Message| m.role == Role::System;
         let own = prompt.transcript.messages.iter().find(has_system);
@@ -34,11 +43,24 @@ impl Request {
             .partition(|m| m.role == Role::System);
         system.extend(leading.into_iter().map(message));
         let mut exchanges = exchanges(&rest);
-        let words = json!({"role": "user", "content": prompt.message});
+        let mut words = json!({"role": "user", "content": prompt.message});
 
         let room =
             (context * BYTES_A_TOKEN).saturating_sub(context * BYTES_A_TOKEN / FOR_THE_REPLY);
-        let fixed = size(&system) + size(std::slice::from_ref(&words));
+        let mut fixed = size(&system) + size(std::slice::from_ref(&words));
+        // What the model has no room for stays words.
+        let fits = |part: &Value| {
+            let more = part["text"].as_str().map_or(IMAGE, str::len);
+            let fits = fixed + more <= room;
+            fixed += if fits { more } else { 0 };
+            fits
+        };
+        let along: Vec<Value> = along.into_iter().filter(fits).collect();
+        if !along.is_empty() {
+            let mut content = vec![parts::text(prompt.message)];
+            content.extend(along);
+            words["content"] = Value::Array(content);
+        }
         let cut = cut(&mut exchanges, room.saturating_sub(fixed));
         let mut messages = system;
         messages.extend(exchanges.into_iter().flatten());
@@ -73,6 +95,27 @@ impl Request {
             }
         }
         simpler
+    }
+
+    /// Whether there is more in it than words.
+    pub(super) fn has_parts(&self) -> bool {
+        let messages = self.body["messages"].as_array();
+        let mut messages = messages.into_iter().flatten();
+        messages.any(|message| message["content"].is_array())
+    }
+
+    /// The same in words alone. What was said along with a picture names it.
+    pub(super) fn put_in_words(&mut self) {
+        let messages = self.body["messages"].as_array_mut();
+        for message in messages.into_iter().flatten() {
+            if let Some(parts) = message["content"].as_array() {
+                let words = match parts::words(parts) {
+                    words if words.is_empty() => "[image]".to_owned(),
+                    words => words,
+                };
+                message["content"] = json!(words);
+            }
+        }
     }
 }
 
@@ -197,7 +240,7 @@ mod tests {
         Message::of(id, role, text)
     }
 
-    fn request(messages: Vec<Message>, context: usize) -> Request {
+    fn request_along(messages: Vec<Message>, along: Vec<Value>, context: usize) -> Request {
         let session = Session {
             system_prompt: Some("Be kind.".into()),
             ..Session::unborn("s", 0.0)
@@ -210,7 +253,11 @@ mod tests {
             attachments: &[],
             handoff: false,
         };
-        Request::new(&prompt, "m", context)
+        Request::new(&prompt, along, "m", context)
+    }
+
+    fn request(messages: Vec<Message>, context: usize) -> Request {
+        request_along(messages, Vec::new(), context)
     }
 
     #[test]
@@ -296,5 +343,59 @@ mod tests {
         let messages = request.body()["messages"].as_array().unwrap();
         assert_eq!(messages[0]["role"], "system");
         assert_eq!(messages[1]["content"], "two");
+    }
+
+    fn image() -> Value {
+        let url = format!("data:image/png;base64,{}", "A".repeat(100_000));
+        json!({"type": "image_url", "image_url": {"url": url}})
+    }
+
+    #[test]
+    fn what_goes_along_makes_a_list_of_the_last_message_and_can_be_put_in_words() {
+        let pictured = Message {
+            content: Some(Content::Parts(vec![image()])),
+            ..row(1, Role::User, "")
+        };
+        let along = vec![parts::text("The file a.txt:\n\nx"), image()];
+        let mut request = request_along(vec![pictured], along, 100_000);
+        let content =
+            |request: &Request, at: usize| request.body()["messages"][at]["content"].clone();
+        assert_eq!(
+            content(&request, 2),
+            json!([
+                {"type": "text", "text": "And now?"},
+                {"type": "text", "text": "The file a.txt:\n\nx"},
+                image(),
+            ])
+        );
+        assert!(request.has_parts());
+        request.put_in_words();
+        assert!(!request.has_parts());
+        assert_eq!(content(&request, 0), "Be kind.");
+        assert_eq!(content(&request, 1), "[image]");
+        assert_eq!(content(&request, 2), "And now?\n\nThe file a.txt:\n\nx");
+    }
+
+    #[test]
+    fn a_picture_costs_what_it_is_to_the_model_and_a_file_that_does_not_fit_stays_words() {
+        let along = vec![
+            image(),
+            parts::text(&"x".repeat(60_000)),
+            parts::text("short"),
+        ];
+        let request = request_along(vec![row(1, Role::User, "one")], along, 4000);
+        let messages = request.body()["messages"].as_array().unwrap();
+        assert_eq!(
+            (request.cut, messages.len()),
+            (0, 3),
+            "the history is all there"
+        );
+        assert_eq!(
+            messages[2]["content"],
+            json!([{"type": "text", "text": "And now?"}, image(), {"type": "text", "text": "short"}])
+        );
+        // With no room at all it is as it was without.
+        let request = request_along(Vec::new(), vec![image()], 100);
+        assert_eq!(request.body()["messages"][1]["content"], "And now?");
     }
 }

@@ -3,6 +3,8 @@
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use super::{KEY, MODEL};
@@ -163,14 +165,51 @@ fn one(message: &Value) -> Result<(), String> {
     }
     match &message["content"] {
         Value::String(_) => Ok(()),
-        Value::Array(parts) if !parts.is_empty() && parts.iter().all(|p| p["type"].is_string()) => {
-            Ok(())
+        Value::Array(parts) if !parts.is_empty() => {
+            parts.iter().try_for_each(|part| one_part(part, role))
         }
         Value::Null if calls.is_some() => Ok(()),
         other => Err(format!(
             "expected a string or an array of parts as content, got {other}"
         )),
     }
+}
+
+/// A piece of a message that is more than a text.
+fn one_part(part: &Value, role: &str) -> Result<(), String> {
+    let keys = |of: &Value| -> Vec<String> {
+        let fields = of.as_object().into_iter().flatten();
+        fields.map(|(key, _)| key.clone()).collect()
+    };
+    match part["type"].as_str() {
+        Some("text") if keys(part) == ["type", "text"] && part["text"].is_string() => Ok(()),
+        Some("image_url") if role != "user" => Err(format!(
+            "'image_url' in content does not belong to '{role}'"
+        )),
+        Some("image_url") if keys(part) == ["type", "image_url"] => {
+            let url = part["image_url"]["url"].as_str().unwrap_or_default();
+            let is_picture = keys(&part["image_url"]) == ["url"] && is_picture(url);
+            is_picture.then_some(()).ok_or_else(|| {
+                "'image_url' in content: expected a base64-encoded data URL with an image MIME type".into()
+            })
+        }
+        _ => Err(format!("not a part of content: {part}")),
+    }
+}
+
+/// As `data:image/png;base64,…`, where the picture is what it says.
+fn is_picture(url: &str) -> bool {
+    let starts: [(&str, &[u8]); 4] = [
+        ("png", b"\x89PNG\r\n\x1a\n"),
+        ("jpeg", b"\xff\xd8\xff"),
+        ("gif", b"GIF8"),
+        ("webp", b"RIFF"),
+    ];
+    starts.into_iter().any(|(kind, start)| {
+        let data = url.strip_prefix(&format!("data:image/{kind};base64,"));
+        let bytes = data.and_then(|data| STANDARD.decode(data).ok());
+        bytes.is_some_and(|bytes| bytes.starts_with(start))
+    })
 }
 
 /// Every call has its result right behind it, and every result its call before it.
