@@ -1,7 +1,10 @@
 //! An agent that speaks the Agent Client Protocol by hand and is strict about it: a witness that shares no code with hermesd.
 //! What it does is decided by words in the last text block of a prompt; what it got is recorded, line by line, in the
 //! file that `ACP_AGENT_RECORD` names. `ACP_AGENT_MODE`: `plain` loads no sessions, `remembers` keeps them in the file
-//! `ACP_AGENT_STATE`, `forgetful` pretends to, `mute` never says a word.
+//! `ACP_AGENT_STATE`, `forgetful` pretends to, `mute` never says a word. `ACP_AGENT_TAKES`: `image`, `audio` or both.
+
+#[path = "acp_agent/blocks.rs"]
+mod blocks;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, Write};
@@ -147,7 +150,10 @@ impl Agent {
         self.greeted = true;
         Ok(json!({
             "protocolVersion": 1,
-            "agentCapabilities": {"loadSession": self.mode != Mode::Plain},
+            "agentCapabilities": {
+                "loadSession": self.mode != Mode::Plain,
+                "promptCapabilities": blocks::capabilities(),
+            },
             "agentInfo": {"name": "acp-agent", "version": "1"},
             "authMethods": [],
         }))
@@ -183,11 +189,9 @@ impl Agent {
             .as_array()
             .filter(|blocks| !blocks.is_empty())
             .ok_or_else(|| invalid("prompt is a list of blocks"))?;
-        let texts: Vec<&str> = blocks
-            .iter()
-            .map(|block| block["text"].as_str().filter(|_| block["type"] == "text"))
-            .collect::<Option<_>>()
-            .ok_or_else(|| invalid("only text was agreed on"))?;
+        for block in blocks {
+            blocks::check(block).map_err(|why| invalid(&why))?;
+        }
         let session = self.sessions.get_mut(id).ok_or_else(|| unknown(id))?;
         if session.running.is_some() {
             return Err((
@@ -195,7 +199,8 @@ impl Agent {
                 "a prompt is running in this session".into(),
             ));
         }
-        let asked = texts.last().copied().unwrap_or_default();
+        let asked = blocks.iter().rev().find_map(|block| block["text"].as_str());
+        let asked = asked.unwrap_or_default();
         session.history.push(("user".into(), asked.into()));
         session.running = Some(Running {
             id: request.clone(),
@@ -203,7 +208,7 @@ impl Agent {
             cancelled: false,
             permission: None,
         });
-        self.work(id, asked, texts.len());
+        self.work(id, asked, blocks.len());
         self.keep();
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! A running agent that speaks the Agent Client Protocol over its standard input and output. The only file that knows the
-//! protocol's crate, together with the room's own.
+//! A running agent that speaks the Agent Client Protocol over its standard input and output. Only this room knows the
+//! protocol's crate.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
 use agent_client_protocol::v1::schema::{
-    CancelNotification, ContentBlock, InitializeRequest, LoadSessionRequest, NewSessionRequest,
-    PromptRequest, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    SessionNotification, SessionUpdate, StopReason, TextContent,
+    AgentCapabilities, CancelNotification, ContentBlock, InitializeRequest, LoadSessionRequest,
+    NewSessionRequest, PromptCapabilities, PromptRequest, RequestPermissionOutcome,
+    RequestPermissionRequest, RequestPermissionResponse, SessionNotification, SessionUpdate,
+    StopReason,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Agent as TheAgent, ByteStreams, Client};
@@ -45,6 +46,8 @@ type Listeners = Arc<Mutex<HashMap<String, mpsc::Sender<Update>>>>;
 pub(super) struct Connection {
     agent: ConnectionTo<TheAgent>,
     can_load: bool,
+    /// What it takes in a prompt beside words and links.
+    pub(super) takes: PromptCapabilities,
     listeners: Listeners,
     ended: CancellationToken,
     reason: Arc<Mutex<Option<String>>>,
@@ -86,9 +89,10 @@ impl Connection {
             *locked(&why) = Some(last_words(process, outcome).await);
             end.cancel();
         });
-        let connection = |(agent, can_load)| Connection {
+        let connection = |(agent, able): (_, AgentCapabilities)| Connection {
             agent,
-            can_load,
+            can_load: able.load_session,
+            takes: able.prompt_capabilities,
             listeners,
             ended: ended.clone(),
             reason: reason.clone(),
@@ -183,12 +187,8 @@ impl Connection {
     pub(super) async fn prompt(
         &self,
         id: &str,
-        texts: Vec<String>,
+        blocks: Vec<ContentBlock>,
     ) -> Result<StopReason, AgentError> {
-        let blocks = texts
-            .into_iter()
-            .map(|text| ContentBlock::Text(TextContent::new(text)))
-            .collect();
         let request = PromptRequest::new(id.to_owned(), blocks);
         tokio::select! {
             answer = self.agent.send_request(request).block_task() => match answer {
@@ -261,7 +261,7 @@ impl Drop for Listening {
 async fn serve<W, R>(
     streams: ByteStreams<W, R>,
     listeners: Listeners,
-    up: oneshot::Sender<(ConnectionTo<TheAgent>, bool)>,
+    up: oneshot::Sender<(ConnectionTo<TheAgent>, AgentCapabilities)>,
 ) -> Result<(), agent_client_protocol::Error>
 where
     ByteStreams<W, R>: agent_client_protocol::ConnectTo<Client>,
@@ -308,8 +308,7 @@ where
         .connect_with(streams, async move |agent: ConnectionTo<TheAgent>| {
             let hello = InitializeRequest::new(ProtocolVersion::V1);
             let welcome = agent.send_request(hello).block_task().await?;
-            let can_load = welcome.agent_capabilities.load_session;
-            let _ = up.send((agent.clone(), can_load));
+            let _ = up.send((agent.clone(), welcome.agent_capabilities));
             agent.incoming_closed().await;
             Ok(())
         })

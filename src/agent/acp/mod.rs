@@ -1,6 +1,7 @@
 //! Any agent that speaks the Agent Client Protocol. It gets a session that it knows by its own name for it; another one gets
 //! the transcript once, as context, and from then on only what is new to it.
 
+mod blocks;
 mod connection;
 
 use std::time::Duration;
@@ -140,17 +141,18 @@ impl Agent for Acp {
             let connection = self.connection.get(start).await?;
             sink.alive();
             let known = self.open(&connection, &prompt).await?;
-            Ok((connection, known))
+            let mut texts: Vec<String> = context(&prompt, known.messages).into_iter().collect();
+            texts.push(prompt.message.to_owned());
+            let blocks = blocks::blocks(texts, prompt.attachments, &connection.takes).await;
+            Ok((connection, known, blocks))
         };
-        let (connection, known) = tokio::select! {
+        let (connection, known, blocks) = tokio::select! {
             opened = opened => opened?,
             () = cancel.cancelled() => return Err(AgentError::Cancelled),
         };
         sink.alive();
         let mut listening = connection.listen(&known.id);
-        let mut texts: Vec<String> = context(&prompt, known.messages).into_iter().collect();
-        texts.push(prompt.message.to_owned());
-        let answer = connection.prompt(&known.id, texts);
+        let answer = connection.prompt(&known.id, blocks);
         tokio::pin!(answer);
         let mut turn = Turn {
             connection: &connection,
