@@ -7,6 +7,7 @@ mod support;
 mod agent_acp;
 mod agent_acp_life;
 mod agent_command;
+mod agent_files;
 mod agent_hermes;
 mod agent_openai;
 mod agent_openai_faults;

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::process::Program;
 use super::{Agent, AgentError, Prompt, Reply, Sink};
+use crate::session::Attachment;
 use crate::session::transcript::{Content, Message};
 
 /// The longest reply that is taken.
@@ -95,7 +96,17 @@ fn input(prompt: &Prompt<'_>) -> Value {
         },
         "transcript": prompt.transcript.messages.iter().map(message).collect::<Vec<_>>(),
         "message": prompt.message,
+        "attachments": prompt.attachments.iter().map(attachment).collect::<Vec<_>>(),
         "handoff": prompt.handoff,
+    })
+}
+
+fn attachment(attachment: &Attachment) -> Value {
+    json!({
+        "kind": attachment.kind.as_str(),
+        "path": attachment.path.to_string_lossy(),
+        "name": attachment.shown_name(),
+        "mime": attachment.mime,
     })
 }
 

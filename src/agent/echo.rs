@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use super::{Agent, AgentError, Prompt, Reply, Sink};
+use crate::session::Attachment;
 use crate::session::transcript::{Message, Role, Transcript};
 
 #[derive(Debug, Clone, Default)]
@@ -66,11 +67,21 @@ fn welcome(prompt: &Prompt<'_>) -> String {
 }
 
 fn answer(prompt: &Prompt<'_>) -> String {
+    let sent: Vec<String> = prompt.attachments.iter().map(named).collect();
+    let sent = match sent.join(", ") {
+        none if none.is_empty() => none,
+        sent => format!("\n(You sent {sent}.)"),
+    };
     format!(
-        "You said: {}\n(I remember {}.)",
+        "You said: {}{sent}\n(I remember {}.)",
         prompt.message,
         summary(prompt.transcript)
     )
+}
+
+fn named(attachment: &Attachment) -> String {
+    let kind = attachment.kind.in_words();
+    format!("{kind} {}", attachment.shown_name())
 }
 
 fn summary(transcript: &Transcript) -> String {
