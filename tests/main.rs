@@ -9,6 +9,7 @@ mod agent_acp_life;
 mod agent_command;
 mod agent_files;
 mod agent_hermes;
+mod agent_hermes_images;
 mod agent_openai;
 mod agent_openai_faults;
 mod agents;

@@ -37,7 +37,8 @@ pub(super) struct Backend {
 pub(super) struct Open {
     /// Its name there.
     pub(super) live: String,
-    /// What it last said in it. Where the transcript ends otherwise, somebody else has spoken since.
+    /// What it last said in it. Where the transcript ends otherwise, somebody else has spoken since; without it, nobody
+    /// knows what it has.
     pub(super) said: Option<String>,
 }
 

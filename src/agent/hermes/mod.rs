@@ -3,6 +3,7 @@
 
 mod backend;
 mod find;
+mod images;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,9 +108,19 @@ impl Agent for Hermes {
             let backend = self.backend.get(|| Backend::start(&self.program)).await?;
             sink.alive();
             let live = self.open(&backend, &prompt).await?;
-            Ok((backend, live))
+            let images = images::of(prompt.attachments);
+            if !images.is_empty() {
+                // A turn that ends before its words are said would leave them to the next one: that opens it anew.
+                let open = Open {
+                    live: live.clone(),
+                    said: None,
+                };
+                backend.remember(&prompt.session.id, open);
+            }
+            let sure = images::attach(&backend, &live, &images).await;
+            Ok((backend, live, sure))
         };
-        let (backend, live) = tokio::select! {
+        let (backend, live, sure) = tokio::select! {
             opened = opened => opened?,
             () = cancel.cancelled() => return Err(AgentError::Cancelled),
         };
@@ -154,7 +165,7 @@ impl Agent for Hermes {
         };
         match &outcome {
             Ok(reply) => {
-                let said = Some(reply.text.trim().to_owned());
+                let said = sure.then(|| reply.text.trim().to_owned());
                 backend.remember(&prompt.session.id, Open { live, said });
                 self.backend.worked().await;
             }
