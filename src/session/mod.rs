@@ -5,7 +5,9 @@ mod attachment;
 mod key;
 mod moved;
 mod open_elsewhere;
+mod produced;
 mod rename;
+mod sendable;
 mod source;
 pub mod title;
 pub mod transcript;
@@ -14,7 +16,9 @@ pub use attachment::{Attachment, FileKind, in_words};
 pub use key::{KeyRules, session_key};
 pub use moved::{farewell, no_longer_here};
 pub use open_elsewhere::{OpenElsewhere, open_elsewhere};
+pub use produced::produced;
 pub use rename::rename;
+pub use sendable::may_be_sent;
 pub use source::{ChatType, Source};
 
 /// Sources of sessions that live in a terminal rather than in a chat.

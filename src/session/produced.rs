@@ -1,0 +1,353 @@
+//! Files that an agent wants to be sent. Hermes' agents name them in their reply, as `MEDIA:/absolute/path`: anywhere in a
+//! line, perhaps quoted, perhaps with blanks in it. What stands in code, in a quotation or in data is an example or old
+//! news, and stays as it is.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+const TAG: &str = "MEDIA:";
+/// How Hermes' agents say in what shape files are to be sent. No words for a person either.
+const SHAPES: [&str; 2] = ["[[audio_as_voice]]", "[[as_document]]"];
+const LONGEST_PATH: usize = 4096;
+/// How far behind a tag its path is looked for, when it has no quotes.
+const FAR: usize = 1024;
+
+/// A stretch of a line that is not for people, and the path in it.
+struct Tag {
+    span: Range<usize>,
+    path: Option<String>,
+}
+
+/// The reply without the tags, and the paths in the order of their first mention. `~/` is left to whoever opens them.
+pub fn produced(reply: &str) -> (String, Vec<PathBuf>) {
+    if !reply.contains(TAG) {
+        return (reply.to_owned(), Vec::new());
+    }
+    let mut fence = None;
+    let lines: Vec<(&str, Vec<Tag>)> = reply
+        .split('\n')
+        .map(|line| match is_protected(line, &mut fence) {
+            true => (line, Vec::new()),
+            false => (line, tags(line)),
+        })
+        .collect();
+    let mut known = HashSet::new();
+    let found = lines.iter().flat_map(|(_, tags)| tags);
+    let paths = found.filter_map(|tag| tag.path.as_deref());
+    let paths: Vec<PathBuf> = paths
+        .map(Path::new)
+        .filter(|path| known.insert(*path))
+        .map(Path::to_owned)
+        .collect();
+    if paths.is_empty() {
+        return (reply.to_owned(), Vec::new());
+    }
+    let mut rest = Rest::default();
+    for (line, tags) in lines {
+        match tags.is_empty() {
+            true => rest.keep(line),
+            false => rest.keep_of(&without(line, &tags)),
+        }
+    }
+    (rest.text(), paths)
+}
+
+/// Whether a line belongs to a block of code or to a quotation. `fence` is what opened the block that we are in.
+fn is_protected(line: &str, fence: &mut Option<(char, usize)>) -> bool {
+    let line = line.trim();
+    let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'));
+    let length = mark.map_or(0, |mark| line.chars().take_while(|c| *c == mark).count());
+    let behind = &line[length..];
+    match (*fence, mark) {
+        (Some((open, least)), mark) => {
+            if mark == Some(open) && length >= least && behind.is_empty() {
+                *fence = None;
+            }
+            true
+        }
+        (None, Some(mark)) if length >= 3 && !(mark == '`' && behind.contains('`')) => {
+            *fence = Some((mark, length));
+            true
+        }
+        (None, _) => line.starts_with('>'),
+    }
+}
+
+fn tags(line: &str) -> Vec<Tag> {
+    let mut found = Vec::new();
+    if !line.contains(TAG) && !SHAPES.iter().any(|shape| line.contains(shape)) {
+        return found;
+    }
+    let (last_ticks, data) = (last_ticks(line), data(line));
+    // Where we are, and where the last tag ended.
+    let (mut at, mut free) = (0, 0);
+    while let Some((start, what)) = next(line, at) {
+        at = start + what.len();
+        if what == TAG {
+            if start < data
+                && let Some(tag) = tag_at(line, free, start)
+            {
+                free = tag.span.end;
+                at = tag.span.end;
+                found.push(tag);
+            }
+        } else if what == "`" {
+            let ticks = ticks_at(line, start);
+            at = start + ticks;
+            let is_closed = last_ticks.get(&ticks).is_some_and(|last| *last > start);
+            let Some(end) = is_closed.then(|| closing(line, at, ticks)).flatten() else {
+                continue;
+            };
+            // Code that is nothing but a tag is a tag.
+            let code = &line[at..end];
+            let inner = code.trim();
+            let alone = tag_at(inner, 0, 0).filter(|tag| tag.span == (0..inner.len()));
+            at = end + ticks;
+            if let Some(tag) = alone.filter(|_| start < data) {
+                free = at;
+                found.push(Tag {
+                    span: start..at,
+                    ..tag
+                });
+            }
+        } else {
+            free = at;
+            found.push(Tag {
+                span: start..at,
+                path: None,
+            });
+        }
+    }
+    found
+}
+
+/// The next thing in a line that may matter.
+fn next(line: &str, mut from: usize) -> Option<(usize, &'static str)> {
+    const THINGS: [&str; 4] = ["`", TAG, SHAPES[0], SHAPES[1]];
+    loop {
+        let start = from + line[from..].find(['`', 'M', '['])?;
+        let thing = THINGS
+            .into_iter()
+            .find(|thing| line[start..].starts_with(thing));
+        if let Some(thing) = thing {
+            return Some((start, thing));
+        }
+        from = start + 1;
+    }
+}
+
+/// Where a line turns into data, whose texts were said some other time.
+fn data(line: &str) -> usize {
+    let signs = ["\":", "\" :", "{\"", "[\""].into_iter();
+    let found = signs.filter_map(|sign| line.find(sign));
+    found.min().unwrap_or(line.len())
+}
+
+fn ticks_at(line: &str, at: usize) -> usize {
+    line[at..].bytes().take_while(|b| *b == b'`').count()
+}
+
+/// Where each length of backticks begins for the last time: what is not closed is not looked for.
+fn last_ticks(line: &str) -> HashMap<usize, usize> {
+    let (mut last, mut at) = (HashMap::new(), 0);
+    while let Some(found) = line[at..].find('`') {
+        let start = at + found;
+        let ticks = ticks_at(line, start);
+        last.insert(ticks, start);
+        at = start + ticks;
+    }
+    last
+}
+
+/// Where as many backticks stand as have opened a piece of code.
+fn closing(line: &str, mut at: usize, wanted: usize) -> Option<usize> {
+    loop {
+        let start = at + line[at..].find('`')?;
+        let ticks = ticks_at(line, start);
+        if ticks == wanted {
+            return Some(start);
+        }
+        at = start + ticks;
+    }
+}
+
+/// The tag that begins here, if it is one. What stands before `free` belongs to others.
+fn tag_at(line: &str, free: usize, start: usize) -> Option<Tag> {
+    if !line[start..].starts_with(TAG) {
+        return None;
+    }
+    let before = &line[free..start];
+    let is_other = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/');
+    if before.ends_with(is_other) {
+        return None;
+    }
+    let behind = start + TAG.len();
+    let rest = line[behind..].trim_start_matches([' ', '\t']);
+    let from = line.len() - rest.len();
+    let quote = |c: &char| matches!(c, '"' | '\'' | '`');
+    if let Some(quote) = rest.chars().next().filter(quote) {
+        let path = rest[1..].split_once(quote)?.0;
+        let end = from + 1 + path.len() + 1;
+        return tag(line, free, start..end, path);
+    }
+    // The quotes may be around all of it, too.
+    if let Some(quote) = before.chars().next_back().filter(quote)
+        && let Some((path, _)) = rest.split_once(quote)
+        && let Some(tag) = tag(line, free, start - 1..from + path.len() + 1, path)
+    {
+        return Some(tag);
+    }
+    let path = bare(rest)?;
+    tag(line, free, start..from + path.len(), path)
+}
+
+fn tag(line: &str, free: usize, mut span: Range<usize>, path: &str) -> Option<Tag> {
+    let path = path.trim();
+    let name = path.strip_prefix("~/").or(path.strip_prefix('/'))?;
+    let is_path = name.contains(|c| !matches!(c, '/' | '.'))
+        && path.len() <= LONGEST_PATH
+        && !path.contains(char::is_control)
+        && !path.contains(TAG);
+    if !is_path {
+        return None;
+    }
+    // Brackets and emphasis that were around it alone would be around nothing.
+    let pairs = [("*", "*"), ("_", "_"), ("(", ")"), ("[", "]"), ("<", ">")];
+    while pairs.iter().any(|(open, close)| {
+        line[free..span.start].ends_with(open) && line[span.end..].starts_with(close)
+    }) {
+        span = span.start - 1..span.end + 1;
+    }
+    let path = Some(path.to_owned());
+    Some(Tag { span, path })
+}
+
+/// A path without quotes: a word, or more of them when only then it has an ending.
+fn bare(rest: &str) -> Option<&str> {
+    if !rest.starts_with('/') && !rest.starts_with("~/") {
+        return None;
+    }
+    let far = rest
+        .char_indices()
+        .find(|(at, c)| *at >= FAR || c.is_control() || matches!(c, '"' | '`' | '<' | '>' | '|'));
+    let rest = &rest[..far.map_or(rest.len(), |(at, _)| at)];
+    let rest = rest.split_once(TAG).map_or(rest, |(before, _)| before);
+    let word = rest.split(char::is_whitespace).next().unwrap_or_default();
+    let is_mark = |c: char| c.is_ascii_punctuation() && !matches!(c, '/' | '_' | '-' | '+' | '~');
+    let word_alone =
+        word.trim_end_matches(|c| is_mark(c) || "。，、；：！？）】」』》".contains(c));
+    if let Some(end) = ending(word) {
+        return Some(&rest[..end]);
+    }
+    if has_extension(word_alone) {
+        return Some(word_alone);
+    }
+    let is_of_the_name = |more: &str| {
+        let mut words = more.split_whitespace().skip(1);
+        !words.any(|word| word.starts_with(['/', '~']) || word.contains("://"))
+    };
+    let long = ending(rest).map(|end| &rest[..end]);
+    Some(
+        long.filter(|long| is_of_the_name(long))
+            .unwrap_or(word_alone),
+    )
+}
+
+/// Where the first name ends that has one of the usual endings.
+fn ending(text: &str) -> Option<usize> {
+    text.match_indices('.').find_map(|(dot, _)| {
+        let behind = &text[dot + 1..];
+        let length = behind.bytes().take_while(u8::is_ascii_alphanumeric).count();
+        let mut after = behind[length..].chars();
+        // "a.tar.gz" and "a.d/b" go on; the dot of a sentence does not.
+        let goes_on = match after.next() {
+            Some('.') => after.next().is_some_and(|c| c.is_ascii_alphanumeric()),
+            Some(c) => matches!(c, '/' | '_' | '-' | '+' | '~'),
+            None => false,
+        };
+        let extension = behind[..length].to_ascii_lowercase();
+        (!goes_on && USUAL.contains(&extension.as_str())).then_some(dot + 1 + length)
+    })
+}
+
+fn has_extension(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or_default();
+    name.rsplit_once('.').is_some_and(|(_, extension)| {
+        (1..=8).contains(&extension.len())
+            && extension.starts_with(|c: char| c.is_ascii_alphabetic())
+            && extension.bytes().all(|b| b.is_ascii_alphanumeric())
+    })
+}
+
+/// The endings of what agents make for people: where one of them stands, a path ends.
+#[rustfmt::skip]
+const USUAL: [&str; 58] = [
+    "7z", "avi", "bmp", "bz2", "csv", "doc", "docx", "epub", "flac", "gif", "gz", "heic", "htm", "html", "ics", "ipynb",
+    "jpeg", "jpg", "json", "log", "m4a", "md", "mkv", "mov", "mp3", "mp4", "odp", "ods", "odt", "oga", "ogg", "opus",
+    "pdf", "png", "ppt", "pptx", "py", "rar", "rtf", "srt", "svg", "tar", "tex", "tgz", "tiff", "tsv", "txt", "vcf",
+    "wav", "webm", "webp", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip",
+];
+
+/// A line without its tags, as it would have been written without them.
+fn without(line: &str, tags: &[Tag]) -> String {
+    let (mut kept, mut at) = (String::new(), 0);
+    for piece in tags
+        .iter()
+        .map(|tag| &tag.span)
+        .chain([&(line.len()..line.len())])
+    {
+        let next = &line[at..piece.start];
+        let is_joined = at > 0;
+        let next = match kept.is_empty() || kept.ends_with(char::is_whitespace) {
+            true if is_joined => next.trim_start(),
+            _ => next,
+        };
+        if is_joined && next.starts_with(['.', ',', ';', ':', '!', '?']) {
+            kept.truncate(kept.trim_end().len());
+        }
+        kept.push_str(next);
+        at = piece.end;
+    }
+    kept.truncate(kept.trim_end().len());
+    kept
+}
+
+/// What is left of a reply, without the gaps that tags leave behind.
+#[derive(Default)]
+struct Rest {
+    lines: Vec<String>,
+    /// The last line is gone.
+    gap: bool,
+}
+
+impl Rest {
+    fn keep(&mut self, line: &str) {
+        let is_blank = line.trim().is_empty();
+        let after_blank = self.lines.last().is_none_or(|last| last.trim().is_empty());
+        if self.gap && is_blank && after_blank {
+            return;
+        }
+        self.gap = false;
+        self.lines.push(line.to_owned());
+    }
+
+    /// What is left of a line that has lost something.
+    fn keep_of(&mut self, line: &str) {
+        let marks = line.trim().trim_start_matches(|c: char| c.is_ascii_digit());
+        match marks.chars().all(|c| "-*+•–—|,.;:!)".contains(c)) {
+            true => self.gap = true,
+            false => self.keep(line),
+        }
+    }
+
+    fn text(mut self) -> String {
+        while self.gap && self.lines.last().is_some_and(|last| last.trim().is_empty()) {
+            self.lines.pop();
+        }
+        self.lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests;
