@@ -3,6 +3,7 @@
 pub mod local;
 mod registry;
 mod retry;
+pub mod split;
 
 use std::time::Duration;
 

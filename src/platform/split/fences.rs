@@ -1,0 +1,151 @@
+//! Where code begins and ends. A line is understood as whoever gets the piece understands it, so that a cut always knows
+//! whether it goes through code.
+
+use super::{fits, length};
+
+/// Code that a piece leaves open. Its texts are parts of the source.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Fence<'a> {
+    /// The line that opens it again, without the language where that is too long to be repeated.
+    pub(super) opening: &'a str,
+    marks: &'a str,
+    /// The indentation of the line that closes it.
+    indent: usize,
+    /// What the lines of the source are indented more than those of the piece.
+    pub(super) surplus: usize,
+}
+
+impl<'a> Fence<'a> {
+    /// Marks that take more than an eighth of a piece are no fence: nothing would be left for the code between them.
+    fn opened_by(line: &'a str, longest: usize) -> Option<Fence<'a>> {
+        let text = line.trim_start_matches(' ');
+        let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+        let info = text.trim_start_matches(mark);
+        let marks = &text[..text.len() - info.len()];
+        // With more backticks behind it, it is code within a line.
+        let is_within_line = mark == '`' && info.contains('`');
+        if is_within_line || !(3..=longest / 8).contains(&marks.len()) {
+            return None;
+        }
+        let whole = line.trim_end();
+        Some(Fence {
+            opening: if fits(whole, longest / 4) {
+                whole
+            } else {
+                marks
+            },
+            marks,
+            indent: 0,
+            surplus: 0,
+        })
+    }
+
+    fn is_closed_by(&self, line: &str) -> bool {
+        let blank: &[char] = &[' ', '\t', '\r'];
+        let text = line.trim_matches(blank);
+        text.starts_with(self.marks) && text.trim_start_matches(&self.marks[..1]).is_empty()
+    }
+
+    /// The same code in the next piece, which knows nothing of the list that it stood in.
+    pub(super) fn reopened(self) -> Fence<'a> {
+        Fence {
+            indent: 0,
+            surplus: self.surplus + self.indent,
+            ..self
+        }
+    }
+
+    pub(super) fn closing(&self) -> String {
+        format!("\n{}{}", " ".repeat(self.indent), self.marks)
+    }
+}
+
+/// What the lines of a piece so far mean for the next.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reader<'a> {
+    pub(super) fence: Option<Fence<'a>>,
+    /// Where the text of the list's item begins; code that belongs to it is indented as much.
+    offset: usize,
+    after_blank: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn starting_in(fence: Option<Fence<'a>>) -> Reader<'a> {
+        Reader {
+            fence,
+            ..Reader::default()
+        }
+    }
+
+    pub(super) fn after(mut self, line: &'a str, longest: usize) -> Reader<'a> {
+        let indent = indentation(line);
+        let could_fence = indent <= self.offset + 3;
+        if line.trim().is_empty() {
+            self.after_blank = true;
+        } else if let Some(fence) = self.fence {
+            self.fence = (!could_fence || !fence.is_closed_by(line)).then_some(fence);
+        } else {
+            if self.after_blank {
+                self.offset = self.offset.min(indent);
+                self.after_blank = false;
+            }
+            if could_fence {
+                self.begin_block(line, longest);
+            }
+        }
+        self
+    }
+
+    /// Code may begin behind the marker of an item.
+    fn begin_block(&mut self, line: &'a str, longest: usize) {
+        let indent = indentation(line);
+        let mut text = dedented(line, self.offset);
+        let mut offset = self.offset.min(indent);
+        while let Some(behind) = behind_marker(text) {
+            offset += text.len() - behind.len();
+            self.offset = offset;
+            text = behind;
+        }
+        let fence = Fence::opened_by(text, longest).filter(|_| offset <= longest / 8);
+        if let Some(fence) = fence {
+            self.offset = offset;
+            self.fence = Some(Fence {
+                indent: offset,
+                ..fence
+            });
+        }
+    }
+
+    pub(super) fn cost_of_closing(&self) -> usize {
+        self.fence.map_or(0, |fence| length(&fence.closing()))
+    }
+}
+
+fn behind_marker(text: &str) -> Option<&str> {
+    let text = text.trim_start_matches(' ');
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let behind = match digits {
+        0 => text.strip_prefix(['-', '*', '+'])?,
+        1..=9 => text[digits..].strip_prefix(['.', ')'])?,
+        _ => return None,
+    };
+    behind
+        .starts_with(' ')
+        .then(|| behind.trim_start_matches(' '))
+}
+
+/// In columns.
+pub(super) fn indentation(line: &str) -> usize {
+    let lead = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
+    lead.map(|c| if c == '\t' { 4 } else { 1 }).sum()
+}
+
+/// The line with up to so many columns less in front.
+pub(super) fn dedented(line: &str, columns: usize) -> &str {
+    let mut left = columns;
+    line.trim_start_matches(|c| {
+        let goes = left > 0 && matches!(c, ' ' | '\t');
+        left = left.saturating_sub(if c == '\t' { 4 } else { 1 });
+        goes
+    })
+}

@@ -1,0 +1,247 @@
+//! Long replies in pieces, since a chat takes only so much in one message.
+
+mod fences;
+#[cfg(test)]
+mod tests;
+
+use fences::{Fence, Reader, dedented, indentation};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// The shortest limit: below it there might be no room beside the fences of code.
+const SHORTEST: usize = 64;
+
+/// Cuts the text into pieces of at most `longest` UTF-16 code units, as chat platforms count. It is cut where it hurts
+/// least: between paragraphs or lines if that fills a third of the piece, outside of code rather than within, else
+/// between words, else anywhere but within what is seen as one character. A heading stays with what follows it, if it can.
+/// A text that fits stays as it is.
+///
+/// Code that is cut is closed and opened again with the same line, so that every piece stands for itself, but not code
+/// within quotes. Only white space at a cut is lost; the indentation of code that was part of a list is part of that.
+/// A fence that the source leaves open is left open in the last piece too.
+pub fn split(markdown: &str, longest: usize) -> Vec<String> {
+    let longest = longest.max(SHORTEST);
+    if markdown.trim().is_empty() {
+        return Vec::new();
+    }
+    if fits(markdown, longest) {
+        return vec![markdown.to_owned()];
+    }
+    let mut pieces = Vec::new();
+    let mut rest = from_first_line(markdown.trim_end());
+    let mut open = None;
+    while !rest.is_empty() {
+        let mut piece = Piece::new(open, longest);
+        let cut = piece.fill(rest);
+        rest = behind_cut(&rest[cut.taken..], cut.open);
+        if let Some(text) = piece.finish(&cut) {
+            pieces.push(text);
+        }
+        open = cut.open.map(Fence::reopened);
+        if let Some(behind) = behind_closing(rest, open, longest) {
+            rest = behind_cut(behind, None);
+            open = None;
+        }
+    }
+    pieces
+}
+
+/// In UTF-16 code units.
+pub fn length(text: &str) -> usize {
+    text.chars().map(char::len_utf16).sum()
+}
+
+/// Looks at no more of the text than it has to.
+fn fits(text: &str, longest: usize) -> bool {
+    part_within(text, longest).len() == text.len()
+}
+
+fn part_within(text: &str, longest: usize) -> &str {
+    let mut units = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        units += c.len_utf16();
+        units > longest
+    });
+    end.map_or(text, |(at, _)| &text[..at])
+}
+
+/// A piece while it is filled, with the best places for its end.
+struct Piece<'a> {
+    longest: usize,
+    text: String,
+    units: usize,
+    /// How much of the text is the line that opens code again.
+    lead: usize,
+    reader: Reader<'a>,
+    has_content: bool,
+    after_heading: bool,
+    ends: [Option<Cut<'a>>; 4],
+    last_line: Option<Cut<'a>>,
+}
+
+#[derive(Clone, Copy)]
+struct Cut<'a> {
+    /// How much of the piece's text stays.
+    kept: usize,
+    /// How much of the source that is.
+    taken: usize,
+    /// The code that the cut goes through.
+    open: Option<Fence<'a>>,
+}
+
+impl<'a> Piece<'a> {
+    fn new(open: Option<Fence<'a>>, longest: usize) -> Piece<'a> {
+        let text = open.map_or(String::new(), |fence| format!("{}\n", fence.opening));
+        Piece {
+            longest,
+            units: length(&text),
+            lead: text.len(),
+            text,
+            reader: Reader::starting_in(open),
+            has_content: false,
+            after_heading: false,
+            ends: [None; 4],
+            last_line: None,
+        }
+    }
+
+    fn fill(&mut self, source: &'a str) -> Cut<'a> {
+        // More than can be taken, so that a line which is cut off here is one that does not fit.
+        let window = part_within(source, self.longest + 2);
+        let is_rest = window.len() == source.len();
+        let is_last = is_rest && self.units + length(source) <= self.longest;
+        let mut next = 0;
+        let mut end = 0;
+        for whole in window.split_inclusive('\n') {
+            let raw = whole.trim_end_matches('\n');
+            let line = dedented(raw, self.reader.fence.map_or(0, |fence| fence.surplus));
+            let start = next + raw.len() - line.len();
+            let after = self.reader.after(line, self.longest);
+            let needed = self.units + length(line) + after.cost_of_closing();
+            let is_complete = is_rest || whole.len() > raw.len();
+            if !is_last && (!is_complete || needed > self.longest) {
+                let best = self.ends.into_iter().flatten().next();
+                return best.unwrap_or_else(|| self.cut_line(line, start));
+            }
+            end = next + raw.len();
+            next += whole.len();
+            self.add_line(line, after, end);
+        }
+        Cut {
+            kept: self.text.len(),
+            taken: end,
+            // What the source leaves open stays open.
+            open: self.reader.fence.filter(|_| !is_rest),
+        }
+    }
+
+    fn add_line(&mut self, line: &str, after: Reader<'a>, taken: usize) {
+        let is_blank = line.trim().is_empty();
+        let was_code = self.reader.fence.is_some();
+        let is_code = after.fence.is_some();
+        self.text.push_str(line);
+        self.units += length(line);
+        self.has_content |= !is_blank && was_code == is_code;
+        let cut = Cut {
+            kept: self.text.len(),
+            taken,
+            open: after.fence,
+        };
+        let is_heading = !is_code && line.starts_with('#');
+        self.after_heading = is_heading || (is_blank && self.after_heading);
+        let opens = is_code && !was_code;
+        if self.has_content && !opens {
+            let rank = 2 * usize::from(is_code) + usize::from(!is_blank);
+            if self.units >= self.longest / 3 && !self.after_heading {
+                self.ends[rank] = Some(cut);
+            }
+            self.last_line = Some(cut);
+        }
+        self.text.push('\n');
+        self.units += 1;
+        self.reader = after;
+    }
+
+    /// The end of a piece in which no line ends at a good place: within the line that does not fit.
+    fn cut_line(&mut self, line: &'a str, start: usize) -> Cut<'a> {
+        let mut room = self.longest.saturating_sub(self.units);
+        loop {
+            let part = part_within(line, room);
+            let end = match (last_word_end(line, part.len()), self.last_line) {
+                (Some(end), _) => end,
+                (None, Some(cut)) => return cut,
+                (None, None) => last_character_end(line, part.len()),
+            };
+            let after = self.reader.after(&line[..end], self.longest);
+            let needed = self.units + length(&line[..end]) + after.cost_of_closing();
+            if needed <= self.longest || room == 0 {
+                self.text.push_str(&line[..end]);
+                return Cut {
+                    kept: self.text.len(),
+                    taken: start + end,
+                    open: after.fence,
+                };
+            }
+            room = room.saturating_sub(needed - self.longest);
+        }
+    }
+
+    /// `None` when there is nothing to be seen in it.
+    fn finish(self, cut: &Cut) -> Option<String> {
+        let kept = self.text[..cut.kept].trim_end();
+        if self.text[self.lead..cut.kept].trim().is_empty() {
+            return None;
+        }
+        let closing = cut.open.map(|fence| fence.closing());
+        Some(kept.to_owned() + closing.as_deref().unwrap_or_default())
+    }
+}
+
+fn last_word_end(line: &str, within: usize) -> Option<usize> {
+    let next = line[within..].chars().next().map(|c| (within, c));
+    let mut ends = next.into_iter().chain(line[..within].char_indices().rev());
+    let (end, _) = ends.find(|(at, c)| c.is_whitespace() && !starts_with_marks(&line[*at..]))?;
+    (!line[..end].trim().is_empty()).then_some(end)
+}
+
+fn last_character_end(line: &str, within: usize) -> usize {
+    let starts = line.grapheme_indices(true).map(|(at, _)| at);
+    let fitting = starts.take_while(|at| *at <= within);
+    let ends = fitting.filter(|at| *at > 0 && !starts_with_marks(&line[*at..]));
+    ends.last().unwrap_or(within)
+}
+
+/// At the start of a piece they would open or close code.
+fn starts_with_marks(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with("```") || text.starts_with("~~~")
+}
+
+/// What the next piece begins with. Indentation stays, unless it would make code of the rest of a list; and before marks,
+/// as without it these would begin code.
+fn behind_cut<'a>(rest: &'a str, open: Option<Fence>) -> &'a str {
+    let text = rest.trim_start();
+    let white = &rest[..rest.len() - text.len()];
+    let Some(line_end) = white.rfind('\n') else {
+        return text;
+    };
+    let line = &rest[line_end + 1..];
+    if open.is_none() && indentation(line) > 3 && !starts_with_marks(text) {
+        return text;
+    }
+    line
+}
+
+fn from_first_line(text: &str) -> &str {
+    let white = &text[..text.len() - text.trim_start().len()];
+    &text[white.rfind('\n').map_or(0, |at| at + 1)..]
+}
+
+/// The rest behind the line that closes the code, if that comes next: the code is closed already.
+fn behind_closing<'a>(rest: &'a str, open: Option<Fence<'a>>, longest: usize) -> Option<&'a str> {
+    let fence = open?;
+    let line = part_within(rest, longest).lines().next()?;
+    let behind = &rest[line.len()..];
+    let reader = Reader::starting_in(open).after(dedented(line, fence.surplus), longest);
+    (reader.fence.is_none() && (behind.is_empty() || behind.starts_with(['\n', '\r'])))
+        .then_some(behind)
+}
