@@ -4,6 +4,7 @@ pub mod local;
 mod registry;
 mod retry;
 pub mod split;
+pub mod telegram;
 
 use std::time::Duration;
 
