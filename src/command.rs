@@ -16,6 +16,9 @@ pub enum Command {
     Title,
     New,
     Stop,
+    Retry,
+    Status,
+    Sethome,
     Help,
     Quit,
 }
@@ -28,7 +31,7 @@ struct Offer {
     chat: Option<&'static str>,
 }
 
-const OFFERS: [Offer; 8] = [
+const OFFERS: [Offer; 11] = [
     Offer {
         command: Command::Handoff,
         word: "handoff",
@@ -72,6 +75,27 @@ const OFFERS: [Offer; 8] = [
         takes: "",
         terminal: Some("interrupt the answer that is coming"),
         chat: Some("interrupt the answer that is coming"),
+    },
+    Offer {
+        command: Command::Retry,
+        word: "retry",
+        takes: "",
+        terminal: None,
+        chat: Some("take the last answer back and ask again"),
+    },
+    Offer {
+        command: Command::Status,
+        word: "status",
+        takes: "",
+        terminal: None,
+        chat: Some("what conversation this is, and who answers"),
+    },
+    Offer {
+        command: Command::Sethome,
+        word: "sethome",
+        takes: "",
+        terminal: None,
+        chat: Some("hand sessions off to this chat from now on"),
     },
     Offer {
         command: Command::Help,
@@ -140,8 +164,19 @@ pub fn help(place: Place) -> String {
         let usage = format!("/{} {}", offer.word, offer.takes);
         Some((usage.trim_end().to_owned(), offer.at(place)?))
     });
-    let lines = offered.map(|(usage, what)| format!("{usage:<18} {what}"));
+    let lines = offered.map(|(usage, what)| match place {
+        Place::Terminal => format!("{usage:<18} {what}"),
+        // Chats have no columns.
+        Place::Chat => format!("{usage} — {what}"),
+    });
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The commands of a place by their bare words, for a platform's own menu.
+pub fn menu(place: Place) -> impl Iterator<Item = (&'static str, &'static str)> {
+    OFFERS
+        .iter()
+        .filter_map(move |offer| Some((offer.word, offer.at(place)?)))
 }
 
 /// The words of a place's commands, with their slash, and a space behind those that take something.

@@ -6,10 +6,10 @@ use hermesd::agent::Agents;
 use hermesd::config::Config;
 use hermesd::events::Bus;
 use hermesd::platform::local::{self, Local};
-use hermesd::platform::{Platform, PlatformError, Platforms};
+use hermesd::platform::{Inbox, Platform, PlatformError, Platforms};
 use hermesd::router::Router;
 use hermesd::session::{ChatType, Source, session_key};
-use hermesd::store::{NewDelivery, Scribe, Store, TurnEnd};
+use hermesd::store::{Extra, NewDelivery, NewInbound, Scribe, Store, TurnEnd};
 use hermesd::turn::Turns;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,15 +42,16 @@ impl Chats {
         let clocks = config.agent.clocks;
         let turns = Arc::new(Turns::new(store.clone(), agents, clocks, bus.clone()));
         let (log, stop) = (Log::start(), CancellationToken::new());
-        platforms.connect_all(&TaskTracker::new(), &stop);
         let router = Router::new(
+            &config,
             store.clone(),
-            platforms,
+            platforms.clone(),
             turns,
-            config.keys,
             bus,
             stop.clone(),
         );
+        let inbox: Arc<dyn Inbox> = Arc::new(router.clone());
+        platforms.connect_all(&inbox, &TaskTracker::new(), &stop);
         Chats {
             store,
             config,
@@ -65,7 +66,10 @@ impl Chats {
     async fn leave_reply(&self, source: &Source, text: &str) {
         let key = session_key(source, &self.config.keys);
         let (store, id) = (&self.store, text);
-        let accepted = store.accept_inbound(&key, source, id, "?").await.unwrap();
+        let accepted = store
+            .accept_inbound(&key, source, said(id, "?"))
+            .await
+            .unwrap();
         let session = store
             .bind_fresh_session(&key, source)
             .await
@@ -82,6 +86,7 @@ impl Chats {
             session_id: session.clone(),
             handoff_id: None,
             text: text.into(),
+            extra: Extra::default(),
         };
         let end = TurnEnd::Answered(text.to_owned().into());
         let kept = store.answer_inbound(inbound, &session, &end, vec![reply]);
@@ -156,13 +161,12 @@ async fn a_reply_that_was_left_is_not_overtaken_by_the_next_one() {
     let source = telegram();
     chats.leave_reply(&source, "first").await;
     let key = session_key(&source, &chats.config.keys);
-    let next = chats.store.accept_inbound(&key, &source, "2", "more?");
+    let next = chats
+        .store
+        .accept_inbound(&key, &source, said("2", "more?"));
     next.await.unwrap();
     // Time enough to be overtaken.
-    let busy = PlatformError::Transient {
-        reason: "busy".into(),
-        retry_after: None,
-    };
+    let busy = PlatformError::transient("busy");
     chats.platform.sends.lock().unwrap().push_back(busy);
     chats.router.recover();
     assert_eq!(chats.arrived(2).await, ["first", "I have 2 messages."]);
@@ -197,4 +201,12 @@ async fn a_reply_waits_for_its_platform_and_keeps_no_other_from_being_sent() {
     .await;
     assert_eq!(left[0].text, "discord");
     chats.end().await;
+}
+
+fn said(message_id: &str, text: &str) -> NewInbound {
+    NewInbound {
+        message_id: message_id.into(),
+        text: text.into(),
+        files: Vec::new(),
+    }
 }

@@ -130,11 +130,11 @@ async fn a_platform_without_a_token() {
 #[tokio::test]
 async fn a_platform_that_this_version_cannot_speak_to() {
     Case {
-        dot_env: "TELEGRAM_BOT_TOKEN=1:SECRET\nTELEGRAM_HOME_CHANNEL=5\n",
+        dot_env: "DISCORD_BOT_TOKEN=1:SECRET\nDISCORD_HOME_CHANNEL=5\n",
         ..Case::of(
-            &["telegram", "--session", SESSION],
+            &["discord", "--session", SESSION],
             "platform_off",
-            &["cannot speak to telegram yet"],
+            &["cannot speak to discord yet"],
         )
     }
     .check()

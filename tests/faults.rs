@@ -5,26 +5,7 @@ use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use serde_json::Value;
 
 use crate::support::scripted::{InProcess, Mood, Scripted};
-use crate::support::{Home, SESSION, eventually, seed_session};
-
-/// All that a handoff may change, as one value: a failed one has to leave it as it was.
-fn picture(home: &Home) -> Value {
-    let connection = home.sqlite();
-    let rows = |sql: &str| -> Vec<String> {
-        let mut statement = connection.prepare(sql).unwrap();
-        statement
-            .query_map([], |row| row.get(0))
-            .unwrap()
-            .map(Result::unwrap)
-            .collect()
-    };
-    serde_json::json!({
-        "sessions": rows("SELECT json_array(id, source, user_id, session_key, chat_id, chat_type, thread_id, display_name, origin_json,
-                                 ended_at, end_reason, message_count, api_call_count) FROM sessions ORDER BY id"),
-        "messages": rows("SELECT json_array(id, role, content) FROM messages WHERE active = 1 ORDER BY id"),
-        "routing": rows("SELECT json_array(scope, session_key, entry_json) FROM gateway_routing ORDER BY session_key"),
-    })
-}
+use crate::support::{Home, SESSION, eventually, picture, seed_session};
 
 fn permanent(reason: &str) -> PlatformError {
     PlatformError::Permanent(reason.into())
@@ -34,6 +15,7 @@ fn transient(reason: &str) -> PlatformError {
     PlatformError::Transient {
         reason: reason.into(),
         retry_after: Some(std::time::Duration::from_millis(1)),
+        unsure: false,
     }
 }
 
@@ -288,14 +270,14 @@ async fn sends_that_fail_for_a_while_are_tried_again_and_arrive_once() {
         .sends
         .lock()
         .unwrap()
-        .extend((0..5).map(|_| transient("down")));
+        .extend((0..20).map(|_| transient("down")));
     let other = home
         .store()
         .create_session("cli", None, None)
         .await
         .unwrap();
     let failed = daemon.hand_off("telegram", &other).await;
-    assert!(failed.error.unwrap().contains("5 tries"));
+    assert!(failed.error.unwrap().contains("20 tries"));
     daemon.stop().await;
 }
 

@@ -46,6 +46,7 @@ mod store_checkpoint;
 mod store_faults;
 mod store_model;
 mod store_open;
+mod telegram;
 mod terminal;
 mod wake;
 mod which_session;

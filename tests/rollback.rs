@@ -3,8 +3,9 @@
 use std::time::Instant;
 
 use hermesd::handoff::Via;
+use hermesd::platform::Tries;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Claim, Delivery, NewDelivery, Scribe, Store};
+use hermesd::store::{Answer, Claim, Delivery, Extra, NewDelivery, Scribe, Store};
 use hermesd::turn::deliver::{DeliverError, deliver};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +36,7 @@ async fn answered(store: &Store) -> (Claim, Delivery) {
         session_id: SESSION.into(),
         handoff_id: Some(claim.handoff.id),
         text: "here".into(),
+        extra: Extra::default(),
     };
     let answer = Answer {
         notice: "moved".into(),
@@ -62,7 +64,14 @@ async fn an_abandoned_reply_is_not_sent_and_stays_abandoned() {
             idempotent,
             ..Scripted::default()
         };
-        let outcome = deliver(&store, &platform, &delivery, &CancellationToken::new()).await;
+        let outcome = deliver(
+            &store,
+            &platform,
+            &delivery,
+            Tries::Few,
+            &CancellationToken::new(),
+        )
+        .await;
         assert!(
             matches!(outcome, Err(DeliverError::Cancelled)),
             "{outcome:?}"
@@ -170,14 +179,17 @@ async fn a_send_without_an_answer_is_marked_when_it_is_repeated() {
             unanswered: 1.into(),
             ..Scripted::default()
         };
-        let busy = hermesd::platform::PlatformError::Transient {
-            reason: "busy".into(),
-            retry_after: None,
-        };
+        let busy = hermesd::platform::PlatformError::transient("busy");
         platform.sends.lock().unwrap().push_back(busy);
-        deliver(&store, &platform, &delivery, &CancellationToken::new())
-            .await
-            .unwrap();
+        deliver(
+            &store,
+            &platform,
+            &delivery,
+            Tries::Few,
+            &CancellationToken::new(),
+        )
+        .await
+        .unwrap();
         let sent = platform.sent.lock().unwrap().clone();
         assert_eq!(sent, [("handoff:1:0".to_owned(), expected.to_owned())]);
     }

@@ -313,6 +313,7 @@ async fn a_journal_of_every_version_keeps_its_times_and_is_gone_on_with() {
     for (file, claimed_at) in [
         ("hermesd-1.db", 1794810090.860106),
         ("hermesd-2.db", 1794834257.974861),
+        ("hermesd-3.db", 1794845267.978385),
     ] {
         check_journal(file, claimed_at);
     }

@@ -82,7 +82,7 @@ impl Sink<'_> {
             open: question.open,
         });
         if let Some(shows) = self.shows {
-            shows.show(&question).await;
+            shows.show(&question, asked.id).await;
         }
         let answered = asked.answered().await;
         self.beat(|pulse| pulse.asking = false);

@@ -59,6 +59,8 @@ pub enum Verb {
     Sessions(SessionsArgs),
     /// Show the agents, or try one out.
     Agents(AgentsArgs),
+    /// Let people talk to the agent from their chats, and see who may.
+    Pair(PairArgs),
     /// Show the chat platforms and how they are doing.
     Platforms,
     /// Show what the daemon is doing.
@@ -83,6 +85,32 @@ pub struct ChatArgs {
     /// Who is to answer in this session from now on: see `hermesctl agents`.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Somebody unknown who writes to the bot gets a code and tells it to you.\n\nExamples:\n  hermesctl pair\n  hermesctl pair approve K7QXM2PA\n  hermesctl pair revoke telegram 123456789"
+)]
+pub struct PairArgs {
+    #[command(subcommand)]
+    pub verb: Option<PairVerb>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum PairVerb {
+    /// Everybody who was let in, and those who ask for it (the default).
+    List,
+    /// Let in the person who got this code.
+    Approve {
+        /// As the bot gave it to them.
+        code: String,
+    },
+    /// No longer let this person in.
+    Revoke {
+        platform: String,
+        /// The platform's id of the person, as `hermesctl pair` shows it.
+        id: String,
+    },
 }
 
 #[derive(Debug, clap::Args)]

@@ -67,7 +67,7 @@ pub(super) async fn run(
             // Whether a turn runs elsewhere cannot be known here; the daemon that picks this up waits for its end.
             let handoff = request::request(
                 store,
-                &Platforms::configured(config),
+                &Platforms::configured(config, store),
                 |_| false,
                 &wish,
                 Via::Direct,

@@ -13,6 +13,7 @@ mod handoff;
 mod handoffs;
 mod markdown;
 pub mod output;
+mod pair;
 mod platforms;
 mod resume;
 mod sessions;
@@ -49,6 +50,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         Verb::Handoffs(wish) => handoffs::run(&backend, &config, &out, wish).await,
         Verb::Sessions(wish) => sessions::run(&backend, &config, &out, wish).await,
         Verb::Agents(wish) => agents::run(&backend, &out, wish).await,
+        Verb::Pair(wish) => pair::run(&backend, &out, wish).await,
         Verb::Platforms => platforms::run(&backend, &config, &out).await,
         Verb::Status => status::run(&backend, &config, &out).await,
         Verb::Events(wish) => events::run(&backend, &out, wish).await,

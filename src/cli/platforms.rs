@@ -12,7 +12,7 @@ pub(super) async fn run(backend: &Backend, config: &Config, out: &Output) -> Res
     let platforms: Vec<PlatformView> = match backend {
         Backend::Daemon(client) => client.call(Call::PlatformList(Nothing {})).await?,
         // What the configuration says; whether it works only a daemon can tell.
-        Backend::Direct(_) => Platforms::configured(config)
+        Backend::Direct(store) => Platforms::configured(config, store)
             .all()
             .into_iter()
             .map(views::platform)

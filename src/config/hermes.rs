@@ -90,6 +90,16 @@ fn raw(node: &Json) -> Option<Raw> {
             n.as_i64()
                 .map_or(Raw::Other("decimal number"), Raw::Integer),
         ),
-        Json::Array(_) => Some(Raw::Other("list")),
+        Json::Array(items) => Some(
+            items
+                .iter()
+                .map(|item| match raw(item) {
+                    Some(Raw::Text(text)) => Some(text),
+                    Some(Raw::Integer(n)) => Some(n.to_string()),
+                    _ => None,
+                })
+                .collect::<Option<_>>()
+                .map_or(Raw::Other("list of such things"), Raw::List),
+        ),
     }
 }

@@ -116,6 +116,7 @@ fn describe(raw: &Raw, secret: bool) -> String {
         Raw::Text(text) => format!("{text:?}"),
         Raw::Flag(flag) => flag.to_string(),
         Raw::Integer(n) => n.to_string(),
+        Raw::List(_) => "a list".into(),
         Raw::Other(what) => format!("a {what}"),
     }
 }

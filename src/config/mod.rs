@@ -12,7 +12,7 @@ pub mod settings;
 mod toml_file;
 mod value;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -61,6 +61,46 @@ pub struct PlatformConfig {
     pub enabled: bool,
     pub token: Option<SecretString>,
     pub home_channel: Option<Home>,
+    pub access: Access,
+}
+
+/// Who may talk to the agent on a platform.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    pub everyone: bool,
+    pub users: BTreeSet<String>,
+    /// These only in groups.
+    pub group_users: BTreeSet<String>,
+    /// Groups and channels in which everybody may.
+    pub chats: BTreeSet<String>,
+    pub owner: Option<String>,
+    /// Whether somebody unknown is offered a pairing code.
+    pub pairing: bool,
+}
+
+/// What only Telegram's adapter needs.
+#[derive(Debug, Clone, Default)]
+pub struct TelegramConfig {
+    /// `None`: the vendor's own servers.
+    pub base_url: Option<String>,
+    pub only_chats: BTreeSet<String>,
+    pub require_mention: bool,
+    pub free_chats: BTreeSet<String>,
+    pub messages_per_second: usize,
+    /// How long one poll waits for news.
+    pub poll: Duration,
+}
+
+/// What holds for the chats of all platforms.
+#[derive(Debug, Clone)]
+pub struct ChatsConfig {
+    /// `None` answers messages of any age.
+    pub backlog_age: Option<Duration>,
+    pub stream: bool,
+    /// In bytes.
+    pub largest_file: u64,
+    /// Where files that an agent names may be sent from.
+    pub send_files_from: Vec<PathBuf>,
 }
 
 #[derive(Debug, Clone)]
@@ -123,7 +163,9 @@ pub struct Config {
     pub drain_timeout: Duration,
     pub log: LogConfig,
     pub hooks: HooksConfig,
+    pub chats: ChatsConfig,
     pub platforms: Vec<PlatformConfig>,
+    pub telegram: TelegramConfig,
     resolved: BTreeMap<String, Resolved>,
 }
 
@@ -248,7 +290,21 @@ fn build(
                 .collect(),
             timeout: get.duration("hooks.timeout"),
         },
+        chats: ChatsConfig {
+            backlog_age: get.duration_or_off("chats.backlog_age"),
+            stream: get.flag("chats.stream"),
+            largest_file: get.integer("chats.largest_file") as u64 * 1_000_000,
+            send_files_from: files_from(&home, environment, &get),
+        },
         platforms: PLATFORMS.iter().map(|name| platform(name, &get)).collect(),
+        telegram: TelegramConfig {
+            base_url: get.text("platforms.telegram.base_url"),
+            only_chats: get.set("platforms.telegram.only_chats"),
+            require_mention: get.flag("platforms.telegram.require_mention"),
+            free_chats: get.set("platforms.telegram.free_chats"),
+            messages_per_second: get.integer("platforms.telegram.messages_per_second"),
+            poll: get.duration("platforms.telegram.poll"),
+        },
         home,
         home_is_explicit,
         resolved,
@@ -288,10 +344,12 @@ fn platform(name: &str, get: &Getter) -> PlatformConfig {
         get.text(&key(field))
             .filter(|_| get.same_source(&key("home_channel"), &key(field)))
     };
+    let access = access(name, get);
     let home_channel = get.text(&key("home_channel")).map(|chat_id| Home {
         chat_id,
         name: beside("home_channel_name"),
         thread_id: beside("home_channel_thread"),
+        owner: owner(&access),
     });
     PlatformConfig {
         name: name.to_owned(),
@@ -299,7 +357,48 @@ fn platform(name: &str, get: &Getter) -> PlatformConfig {
         enabled: get.maybe_flag(&key("enabled")).unwrap_or(token.is_some()),
         token,
         home_channel,
+        access,
     }
+}
+
+fn access(name: &str, get: &Getter) -> Access {
+    let key = |field: &str| format!("platforms.{name}.{field}");
+    let everywhere = get.set("chats.allowed_users");
+    let mut users = get.set(&key("allowed_users"));
+    let (mut group_users, mut chats) = (
+        get.set(&key("allowed_group_users")),
+        get.set(&key("allowed_chats")),
+    );
+    // Chats were named there once, and their ids look like no person's.
+    let named_as_users = group_users.extract_if(.., |id| id.starts_with('-'));
+    chats.extend(named_as_users);
+    let nobody_named =
+        users.is_empty() && group_users.is_empty() && chats.is_empty() && everywhere.is_empty();
+    users.extend(everywhere);
+    Access {
+        everyone: get.flag(&key("allow_everyone"))
+            || (nobody_named && get.flag("chats.allow_everyone")),
+        users,
+        group_users,
+        chats,
+        owner: get.text(&key("owner")),
+        pairing: get.text(&key("strangers")).as_deref() != Some("ignore"),
+    }
+}
+
+/// The person that handoffs are for: who is named so, else the only one who is allowed.
+fn owner(access: &Access) -> Option<String> {
+    let only = access.users.first().filter(|id| *id != "*");
+    let only = only.filter(|_| access.users.len() == 1);
+    access.owner.clone().or_else(|| only.cloned())
+}
+
+fn files_from(home: &Path, environment: &BTreeMap<String, String>, get: &Getter) -> Vec<PathBuf> {
+    let named = get.set("chats.send_files_from").into_iter();
+    named
+        .map(|path| places::absolute(Path::new(&path), environment))
+        .chain([home.join("files"), std::env::temp_dir()])
+        .collect()
 }
 
 /// The kernel's limit for a socket's path; past it `bind` fails with a message that names neither.
@@ -344,6 +443,13 @@ impl Getter<'_> {
 
     fn flag(&self, key: &str) -> bool {
         self.maybe_flag(key).unwrap_or_default()
+    }
+
+    fn set(&self, key: &str) -> BTreeSet<String> {
+        match self.value(key) {
+            Some(Value::List(items)) => items.iter().cloned().collect(),
+            _ => BTreeSet::new(),
+        }
     }
 
     fn integer(&self, key: &str) -> usize {

@@ -278,6 +278,43 @@ fn all() -> Vec<Setting> {
         "Where the log goes; auto takes the journal under systemd.",
     );
 
+    add(
+        "chats.allowed_users",
+        Kind::List,
+        None,
+        "Ids of people who may talk to the agent on any platform.",
+    );
+    add(
+        "chats.allow_everyone",
+        Kind::Flag,
+        Some("false"),
+        "Anybody may talk to the agent, on platforms that name nobody who may.",
+    );
+    add(
+        "chats.backlog_age",
+        time_or_off(SECOND),
+        Some("12h"),
+        "Messages that waited longer than this for a daemon to be there are not answered, and the chat is told; 0 answers all.",
+    );
+    add(
+        "chats.stream",
+        Kind::Flag,
+        Some("true"),
+        "Show an answer while it is being written, where a platform lets messages be changed.",
+    );
+    add(
+        "chats.largest_file",
+        Kind::Integer { min: 1, max: 2000 },
+        Some("20"),
+        "The largest file in megabytes that is taken from a chat or sent to one.",
+    );
+    add(
+        "chats.send_files_from",
+        Kind::List,
+        None,
+        "Directories from which an agent may send files, besides the session's own, the home's files/ and the temporary one.",
+    );
+
     for (hook, when) in HOOKS {
         let help = format!(
             "Program to run when {when}. It gets JSON on standard input and the same in the environment."
@@ -302,6 +339,14 @@ fn all() -> Vec<Setting> {
         if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
             setting.hermes = paths.iter().map(|path| (*path).to_owned()).collect();
             setting.secret = key.ends_with("api_key");
+        }
+    }
+    for (key, name) in [
+        ("chats.allowed_users", "GATEWAY_ALLOWED_USERS"),
+        ("chats.allow_everyone", "GATEWAY_ALLOW_ALL_USERS"),
+    ] {
+        if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
+            setting.env = vec![name.into()];
         }
     }
     for (key, name) in [
@@ -336,11 +381,11 @@ fn add_platform(list: &mut Vec<Setting>, platform: &str) {
             default: default.map(str::to_owned),
             env: if local { Vec::new() } else { env },
             // Every spelling at the top level comes before any under `gateway`.
-            hermes: ["", "gateway."]
+            hermes: ["platforms.", "", "gateway.platforms.", "gateway."]
                 .iter()
                 .filter(|_| !local)
                 .flat_map(|nesting| {
-                    let path = move |path| format!("{nesting}platforms.{platform}.{path}");
+                    let path = move |path| format!("{nesting}{platform}.{path}");
                     hermes.iter().map(path)
                 })
                 .collect(),
@@ -398,6 +443,12 @@ fn add_platform(list: &mut Vec<Setting>, platform: &str) {
         &[],
         format!("The agent that answers on {platform}; unset, agent.default does."),
     );
+    if !local {
+        add_access(&mut add, platform);
+    }
+    if platform == "telegram" {
+        add_telegram(&mut add);
+    }
     let token_env = match platform {
         "telegram" | "discord" | "slack" => Some(format!("{upper}_BOT_TOKEN")),
         "matrix" => Some("MATRIX_ACCESS_TOKEN".into()),
@@ -413,6 +464,118 @@ fn add_platform(list: &mut Vec<Setting>, platform: &str) {
             format!("The bot's token at {platform}."),
         );
     }
+}
+
+/// Adds a setting of one platform: field, kind, default, environment, Hermes' paths, help.
+type Add<'a> = dyn FnMut(&str, Kind, Option<&str>, Vec<String>, &[&str], String) + 'a;
+
+/// Who may talk to the agent there.
+fn add_access(add: &mut Add<'_>, platform: &str) {
+    let upper = platform.to_ascii_uppercase();
+    add(
+        "allowed_users",
+        Kind::List,
+        None,
+        vec![format!("{upper}_ALLOWED_USERS")],
+        &["allow_from", "extra.allow_from"],
+        format!("Ids of people who may talk to the agent on {platform}; * for all."),
+    );
+    add(
+        "allowed_group_users",
+        Kind::List,
+        None,
+        vec![format!("{upper}_GROUP_ALLOWED_USERS")],
+        &["group_allow_from", "extra.group_allow_from"],
+        "Ids of people who may do so in groups only.".into(),
+    );
+    add(
+        "allowed_chats",
+        Kind::List,
+        None,
+        vec![format!("{upper}_GROUP_ALLOWED_CHATS")],
+        &["group_allowed_chats", "extra.group_allowed_chats"],
+        "Ids of groups and channels in which everybody may do so.".into(),
+    );
+    add(
+        "allow_everyone",
+        Kind::Flag,
+        Some("false"),
+        vec![format!("{upper}_ALLOW_ALL_USERS")],
+        &[],
+        format!("Anybody on {platform} may talk to the agent."),
+    );
+    add(
+        "owner",
+        Kind::Text,
+        None,
+        Vec::new(),
+        &[],
+        "Id of the person whose home channel it is: allowed everywhere, and the one that handoffs to a group are for.".into(),
+    );
+    add(
+        "strangers",
+        Kind::Choice(&["pair", "ignore"]),
+        Some("pair"),
+        Vec::new(),
+        &["unauthorized_dm_behavior", "extra.unauthorized_dm_behavior"],
+        "What somebody unknown gets in a private chat: a code to be let in with, or no answer."
+            .into(),
+    );
+}
+
+fn add_telegram(add: &mut Add<'_>) {
+    add(
+        "poll",
+        Kind::Duration {
+            min: SECOND,
+            zero_is_off: false,
+        },
+        Some("30s"),
+        Vec::new(),
+        &[],
+        "How long one question for news may stay open.".into(),
+    );
+    add(
+        "base_url",
+        Kind::Text,
+        None,
+        Vec::new(),
+        &["extra.base_url"],
+        "Where a Bot API server of your own answers, as far as the token: http://host:8081/bot."
+            .into(),
+    );
+    add(
+        "only_chats",
+        Kind::List,
+        None,
+        vec!["TELEGRAM_ALLOWED_CHATS".into()],
+        &["allowed_chats", "extra.allowed_chats"],
+        "Ids of the only groups that are listened to; unset, all are.".into(),
+    );
+    add(
+        "require_mention",
+        Kind::Flag,
+        Some("false"),
+        vec!["TELEGRAM_REQUIRE_MENTION".into()],
+        &["require_mention", "extra.require_mention"],
+        "In groups, answer only what mentions the bot or replies to it. A topic that a handoff opened is always answered.".into(),
+    );
+    add(
+        "free_chats",
+        Kind::List,
+        None,
+        vec!["TELEGRAM_FREE_RESPONSE_CHATS".into()],
+        &["free_response_chats", "extra.free_response_chats"],
+        "Ids of groups in which no mention is needed.".into(),
+    );
+    add(
+        "messages_per_second",
+        Kind::Integer { min: 1, max: 1000 },
+        Some("25"),
+        Vec::new(),
+        &[],
+        "How many messages are sent in a second at the most, to all chats together.".into(),
+    );
 }
 
 #[cfg(test)]
@@ -434,6 +597,7 @@ mod tests {
             }
             let default = match (&setting.default, setting.kind) {
                 (None, Kind::Flag) => "true".to_owned(),
+                (None, Kind::List) => "[]".to_owned(),
                 (None, _) => "\"\"".to_owned(),
                 (Some(value), Kind::Flag | Kind::Integer { .. }) => value.clone(),
                 (Some(value), _) => format!("{value:?}"),

@@ -74,7 +74,15 @@ fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
             .map_or(Raw::Other("number too large"), Raw::Integer),
         DeValue::Float(_) => Raw::Other("decimal number"),
         DeValue::Datetime(_) => Raw::Other("date"),
-        DeValue::Array(_) => Raw::Other("list"),
+        DeValue::Array(items) => items
+            .iter()
+            .map(|item| match raw(item) {
+                Raw::Text(text) => Some(text),
+                Raw::Integer(n) => Some(n.to_string()),
+                _ => None,
+            })
+            .collect::<Option<_>>()
+            .map_or(Raw::Other("list of such things"), Raw::List),
         DeValue::Table(_) => Raw::Other("section"),
     }
 }

@@ -9,6 +9,7 @@ pub enum Value {
     Flag(bool),
     Integer(i64),
     Duration(Duration),
+    List(Vec<String>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -25,6 +26,8 @@ pub enum Kind {
         zero_is_off: bool,
     },
     Choice(&'static [&'static str]),
+    /// Names or ids, written as a list or with commas between them.
+    List,
 }
 
 /// A value as its source wrote it, before the setting's kind is known to fit.
@@ -33,6 +36,7 @@ pub enum Raw {
     Text(String),
     Flag(bool),
     Integer(i64),
+    List(Vec<String>),
     /// A table, list or other thing that no setting takes; the word is for the message.
     Other(&'static str),
 }
@@ -61,6 +65,7 @@ impl Kind {
                 )
             }
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::List => "a list, or text with commas in between".into(),
         }
     }
 
@@ -86,6 +91,15 @@ impl Kind {
             (Kind::Choice(words), Raw::Text(t)) => {
                 words.contains(&t.as_str()).then(|| Value::Text(t.clone()))
             }
+            (Kind::List, Raw::List(items)) => Some(Value::List(items.clone())),
+            (Kind::List, Raw::Text(text)) => Some(Value::List(
+                text.split(',')
+                    .map(str::trim)
+                    .filter(|item| !item.is_empty())
+                    .map(str::to_owned)
+                    .collect(),
+            )),
+            (Kind::List, Raw::Integer(n)) => Some(Value::List(vec![n.to_string()])),
             _ => None,
         }
     }
@@ -143,6 +157,7 @@ impl serde::Serialize for Value {
             Value::Flag(flag) => serializer.serialize_bool(*flag),
             Value::Integer(n) => serializer.serialize_i64(*n),
             Value::Duration(d) => serializer.serialize_str(&show_duration(*d)),
+            Value::List(items) => serializer.collect_seq(items),
         }
     }
 }
@@ -154,6 +169,7 @@ impl fmt::Display for Value {
             Value::Flag(flag) => write!(f, "{flag}"),
             Value::Integer(n) => write!(f, "{n}"),
             Value::Duration(d) => write!(f, "{:?}", show_duration(*d)),
+            Value::List(items) => write!(f, "{items:?}"),
         }
     }
 }

@@ -7,11 +7,11 @@ use crate::handoff::Handoff;
 use crate::platform::{Opened, PlatformStatus};
 use crate::protocol::{
     EventKind, EventView, HandoffView, HitView, LocalMessageView, LocalThreadView, MAX_FRAME,
-    MessageView, PlatformView, SessionView, StageView, TranscriptView,
+    MessageView, PersonView, PlatformView, SessionView, StageView, TranscriptView,
 };
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Transcript};
-use crate::store::{Hit, LocalMessage, LocalThread};
+use crate::store::{Hit, LocalMessage, LocalThread, Person};
 
 /// What a page of a transcript may take, so that it fits a frame with room to spare.
 const PAGE_BYTES: usize = MAX_FRAME / 2;
@@ -139,8 +139,8 @@ pub fn shortened(text: &str) -> String {
 pub fn handoff(handoff: &Handoff) -> HandoffView {
     let h = handoff.clone();
     let (thread, thread_title, no_thread) = match h.thread {
-        Some(Opened::Thread { id, title }) => (Some(id), Some(title), None),
-        Some(Opened::Chat { reason }) => (None, None, Some(reason)),
+        Some(Opened::Thread { id, title, .. }) => (Some(id), Some(title), None),
+        Some(Opened::Chat { reason, .. }) => (None, None, Some(reason)),
         None => (None, None, None),
     };
     HandoffView {
@@ -353,5 +353,15 @@ pub fn event(told: &Told) -> EventView {
         seq: told.seq,
         at: told.at,
         event,
+    }
+}
+
+pub fn person(person: Person) -> PersonView {
+    PersonView {
+        platform: person.platform,
+        user: person.user_id,
+        name: person.user_name,
+        asked_at: person.asked_at,
+        approved_at: person.approved_at,
     }
 }

@@ -24,7 +24,8 @@ use crate::handoff::queue::{self, Queue};
 use crate::handoff::{Context, watch};
 use crate::hooks;
 use crate::platform::local::Local;
-use crate::platform::{Platform, Platforms, local};
+use crate::platform::telegram::Telegram;
+use crate::platform::{Inbox, Platform, Platforms, local};
 use crate::router::Router;
 use crate::store::{OpenMode, Store, StoreError};
 use crate::terminal::Terminals;
@@ -81,8 +82,9 @@ impl Daemon {
     pub fn assemble(config: Config) -> Result<Daemon, DaemonError> {
         let store = Store::open(&config.home, OpenMode::Create, config.accept_newer_schema)?;
         let bus = Bus::default();
-        let adapters: Vec<Arc<dyn Platform>> =
+        let mut adapters: Vec<Arc<dyn Platform>> =
             vec![Arc::new(Local::new(store.clone(), bus.clone()))];
+        adapters.extend(Telegram::configured(&config, &store).map(|t| Arc::new(t) as _));
         let agents = Agents::configured(&config, &store);
         Ok(Self::with(config, store, bus, adapters, agents))
     }
@@ -95,6 +97,7 @@ impl Daemon {
         agents: Agents,
     ) -> Daemon {
         let platforms = Platforms::new(&config, adapters, bus.clone());
+        platforms.adopt_homes(&config, &store);
         let turns = Arc::new(Turns::new(
             store.clone(),
             agents,
@@ -103,10 +106,10 @@ impl Daemon {
         ));
         let work_stop = CancellationToken::new();
         let router = Router::new(
+            &config,
             store.clone(),
             platforms.clone(),
             turns.clone(),
-            config.keys,
             bus.clone(),
             work_stop.clone(),
         );
@@ -209,7 +212,8 @@ impl Daemon {
         ));
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
-        platforms.connect_all(&tasks, &work_stop);
+        let inbox: Arc<dyn Inbox> = Arc::new(router.clone());
+        platforms.connect_all(&inbox, &tasks, &work_stop);
         router.recover();
         terminals.recover();
         tasks.spawn(service::tell_status(

@@ -8,7 +8,7 @@ use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
 use crate::events::{Event, Told};
-use crate::platform::{Platforms, Standing};
+use crate::platform::{PlatformStatus, Platforms, Standing};
 
 /// How soon the manager wants to hear from us, when it watches.
 pub(super) fn watchdog() -> Option<Duration> {
@@ -41,18 +41,7 @@ pub(super) async fn tell_status(
     stop: CancellationToken,
 ) {
     loop {
-        let up: Vec<String> = platforms
-            .all()
-            .into_iter()
-            .filter(|p| p.standing == Standing::Up)
-            .map(|p| p.name)
-            .collect();
-        let status = if up.is_empty() {
-            "Ready, no platform up".to_owned()
-        } else {
-            format!("Ready, up: {}", up.join(", "))
-        };
-        notify(&[NotifyState::Status(&status)]);
+        notify(&[NotifyState::Status(&status_line(&platforms.all()))]);
         let changed = async {
             loop {
                 match events.recv().await {
@@ -68,6 +57,24 @@ pub(super) async fn tell_status(
             () = stop.cancelled() => return,
         }
     }
+}
+
+/// What is up, and what is not though it should be, with the reason.
+fn status_line(platforms: &[PlatformStatus]) -> String {
+    let up = platforms.iter().filter(|p| p.standing == Standing::Up);
+    let up: Vec<&str> = up.map(|p| p.name.as_str()).collect();
+    let mut line = match up.is_empty() {
+        true => "Ready, no platform up".to_owned(),
+        false => format!("Ready, up: {}", up.join(", ")),
+    };
+    for platform in platforms {
+        if matches!(platform.standing, Standing::Degraded | Standing::Down) {
+            let detail = platform.detail.as_deref().unwrap_or("no reason known");
+            let state = platform.standing.as_str();
+            line.push_str(&format!("; {} {state}: {detail}", platform.name));
+        }
+    }
+    line
 }
 
 fn notify(state: &[NotifyState<'_>]) {

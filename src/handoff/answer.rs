@@ -5,9 +5,14 @@ use tokio_util::sync::CancellationToken;
 use super::Stage;
 use super::pipeline::{Context, StageError};
 use crate::agent::{Prompt, Reply};
-use crate::store::{Answer, Begun, Claim, NewDelivery, Scribe};
-use crate::turn::deliver::InChat;
+use crate::platform::Opened;
+use crate::router::Address;
+use crate::store::{Answer, Begun, Claim, Scribe};
+use crate::turn::live::{InChat, show_typing};
 use crate::turn::{Streamed, TurnError};
+
+/// What stands behind the reply in a thread that may be the second of its name.
+const MAYBE_ANOTHER: &str = "\n\n(I was interrupted while I opened this thread. An empty one of the same name may stand beside it.)";
 
 pub(super) async fn run(
     context: &Context,
@@ -47,18 +52,25 @@ pub(super) async fn run(
     };
     let reply = match before(context, &session.id, &notice, scribe).await? {
         Some(reply) => reply,
-        None => context
-            .turns
-            .run(
-                &lease,
-                agent.as_ref(),
-                prompt,
-                &Streamed::default(),
-                Some(&shows),
-                cancel,
-            )
-            .await
-            .map_err(failed),
+        None => {
+            let (done, streamed) = (CancellationToken::new(), Streamed::default());
+            let answer = async {
+                let _done = done.clone().drop_guard();
+                let turns = &context.turns;
+                turns
+                    .run(
+                        &lease,
+                        agent.as_ref(),
+                        prompt,
+                        &streamed,
+                        Some(&shows),
+                        cancel,
+                    )
+                    .await
+            };
+            let typing = show_typing(shows.platform.as_ref(), &destination, &done);
+            tokio::join!(answer, typing).0.map_err(failed)
+        }
     };
     let reply = match reply {
         Ok(reply) => reply,
@@ -70,17 +82,21 @@ pub(super) async fn run(
             return Err(error);
         }
     };
-    let delivery = NewDelivery {
-        send_key: format!("handoff:{}:0", claim.handoff.id),
-        source: destination,
-        session_id: session.id,
+    let to = Address {
+        key: format!("handoff:{}", claim.handoff.id),
+        source: &destination,
+        session_id: &session.id,
         handoff_id: Some(claim.handoff.id),
-        text: reply.text.clone(),
     };
+    let mut text = reply.text.clone();
+    if let Some(Opened::Thread { repeated: true, .. }) = &claim.handoff.thread {
+        text.push_str(MAYBE_ANOTHER);
+    }
+    let cwd = context.store.cwd_of(&session.id)?;
     let answer = Answer {
         notice,
         reply: reply.clone(),
-        deliveries: vec![delivery],
+        deliveries: context.router.sends(&to, &text, cwd),
         scribe,
     };
     let recorded = tokio::select! {

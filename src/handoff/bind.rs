@@ -1,15 +1,48 @@
 //! Stage `bound`: the chat is put on this session, under the key that the person's next message there will have.
 
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
 use super::Stage;
 use super::pipeline::{Context, StageError};
-use crate::session::session_key;
+use crate::session::{ChatType, KeyRules, Source, session_key};
 use crate::store::Claim;
 
-pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
+/// How often a chat that another handoff is at is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// Whether the key of the person's next message has something in it that is not known.
+fn needs_owner(source: &Source, keys: &KeyRules) -> bool {
+    let per_user = match source.thread_id {
+        Some(_) => keys.thread_per_user,
+        None => keys.group_per_user,
+    };
+    source.chat_type == ChatType::Group && per_user && source.user_id.is_none()
+}
+
+pub(super) async fn run(
+    context: &Context,
+    claim: &mut Claim,
+    cancel: &CancellationToken,
+) -> Result<(), StageError> {
     let source = context.destination(&claim.handoff)?;
+    if needs_owner(&source, &context.keys) {
+        let name = &source.platform;
+        return Err(StageError::Failed(format!(
+            "the home channel is a group in which each person has a session of their own, and nobody knows whose this is: \
+             set platforms.{name}.owner, or say /sethome there"
+        )));
+    }
     let key = session_key(&source, &context.keys);
     context.before(Stage::Bound).await;
-    context.store.record_binding(claim, &key, &source).await?;
+    while !context.store.record_binding(claim, &key, &source).await? {
+        tracing::debug!(key, "waiting for another handoff to this chat");
+        tokio::select! {
+            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = cancel.cancelled() => return Err(StageError::Cancelled),
+        }
+    }
     claim.handoff.session_key = Some(key);
     claim.handoff.stage = Some(Stage::Bound);
     Ok(())

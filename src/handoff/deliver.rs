@@ -3,6 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::pipeline::{Context, StageError};
+use crate::platform::Tries;
 use crate::store::Claim;
 use crate::turn::deliver::{DeliverError, deliver};
 
@@ -18,15 +19,20 @@ pub(super) async fn run(
         deliveries = context.store.deliveries_of(claim.handoff.id).await?;
     }
     for delivery in deliveries {
-        let id = deliver(&context.store, platform.as_ref(), &delivery, cancel)
-            .await
-            .map_err(|e| match e {
-                DeliverError::Store(e) => StageError::from(e),
-                DeliverError::Cancelled => StageError::Cancelled,
-                failed @ DeliverError::Failed { .. } => {
-                    StageError::Failed(format!("the reply was ready, but {failed}"))
-                }
-            })?;
+        let delivered = deliver(
+            &context.store,
+            platform.as_ref(),
+            &delivery,
+            Tries::Few,
+            cancel,
+        );
+        let id = delivered.await.map_err(|e| match e {
+            DeliverError::Store(e) => StageError::from(e),
+            DeliverError::Cancelled => StageError::Cancelled,
+            failed @ (DeliverError::Failed { .. } | DeliverError::Gone { .. }) => {
+                StageError::Failed(format!("the reply was ready, but {failed}"))
+            }
+        })?;
         sent.push((delivery.id, id));
     }
     claim.sent = Some(sent);

@@ -210,7 +210,7 @@ async fn take(
     let work = async {
         match step {
             Step::OpenThread => thread::run(context, claim).await,
-            Step::Bind => bind::run(context, claim).await,
+            Step::Bind => bind::run(context, claim, cancel).await,
             Step::Answer => answer::run(context, claim, cancel).await,
             Step::Deliver => deliver::run(context, claim, cancel).await,
             Step::Settle => settle::run(context, claim).await,
@@ -298,7 +298,11 @@ pub(super) async fn note_failure(context: &Context, handoff: &Handoff, reason: &
     );
     let key = format!("handoff:{}:failed", handoff.id);
     if !matches!(
-        tokio::time::timeout(NOTE_PATIENCE, platform.send(&to, &text, &key)).await,
+        tokio::time::timeout(
+            NOTE_PATIENCE,
+            platform.send(&to, text.as_str().into(), &key)
+        )
+        .await,
         Ok(Ok(_))
     ) {
         tracing::debug!("the thread could not be told of the failure");

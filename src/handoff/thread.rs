@@ -2,7 +2,7 @@
 
 use super::Stage;
 use super::pipeline::{Context, StageError, unavailable};
-use crate::platform::{Availability, Opened, with_retries};
+use crate::platform::{Availability, Opened, Tries, with_retries};
 use crate::store::Claim;
 
 pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
@@ -15,16 +15,24 @@ pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), Stag
     let title = format!("Hermes — {}", claim.session_name);
     let open_key = format!("handoff:{}", claim.handoff.id);
     let name = platform.name();
-    let opened = if platform.capabilities().threads {
-        with_retries(name, |_| platform.open_thread(&home, &title, &open_key))
-            .await
-            .map_err(|reason| {
-                StageError::Failed(format!("no thread could be opened on {name}: {reason}"))
-            })?
-    } else {
-        Opened::Chat {
-            reason: format!("{name} has no threads"),
+    let able = platform.capabilities();
+    let opened = if able.threads {
+        // Where nobody can tell whether an interrupted try has opened one, the reader of the next is told.
+        let mut repeated = !able.idempotent_threads && context.store.thread_wanted(claim).await?;
+        let open = |unsure| {
+            repeated |= unsure && !able.idempotent_threads;
+            platform.open_thread(&home, &title, &open_key)
+        };
+        let opened = with_retries(name, Tries::Few, || std::future::ready(()), open).await;
+        let mut opened = opened.map_err(|reason| {
+            StageError::Failed(format!("no thread could be opened on {name}: {reason}"))
+        })?;
+        if let Opened::Thread { repeated: mark, .. } = &mut opened {
+            *mark = repeated;
         }
+        opened
+    } else {
+        Opened::chat(format!("{name} has no threads"))
     };
     context.before(Stage::Threaded).await;
     context.store.record_thread(claim, &opened).await?;

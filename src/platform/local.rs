@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Capabilities, Home, Opened, Platform, PlatformError};
+use super::{Capabilities, Home, Opened, Outgoing, Platform, PlatformError};
 use crate::events::{Bus, Event};
 use crate::session::{ChatType, Source};
 use crate::store::{LocalMessage, Store, StoreError};
@@ -48,6 +48,9 @@ impl Platform for Local {
         Capabilities {
             threads: true,
             idempotent_sends: true,
+            idempotent_threads: true,
+            buttons: false,
+            files: false,
         }
     }
 
@@ -69,12 +72,14 @@ impl Platform for Local {
         Ok(Opened::Thread {
             id: id.to_string(),
             title: title.to_owned(),
+            repeated: false,
+            within: None,
         })
     }
 
     fn source_of(&self, home: &Home, opened: &Opened) -> Source {
         let (thread, name) = match opened {
-            Opened::Thread { id, title } => (Some(id.as_str()), Some(title.clone())),
+            Opened::Thread { id, title, .. } => (Some(id.as_str()), Some(title.clone())),
             Opened::Chat { .. } => (home.thread_id.as_deref(), home.name.clone()),
         };
         Source {
@@ -83,10 +88,15 @@ impl Platform for Local {
         }
     }
 
-    async fn send(&self, to: &Source, text: &str, send_key: &str) -> Result<String, PlatformError> {
+    async fn send(
+        &self,
+        to: &Source,
+        what: Outgoing<'_>,
+        send_key: &str,
+    ) -> Result<String, PlatformError> {
         let message = self
             .store
-            .send_local(to, text, send_key)
+            .send_local(to, what.text, send_key)
             .await
             .map_err(explain)?;
         self.bus.tell(told(&message));

@@ -1,20 +1,28 @@
 //! Chat platforms. Only the room of a platform knows its vendor; the rest of the house knows the [`Platform`] trait.
 
+mod download;
+mod incoming;
 pub mod local;
+mod outgoing;
+mod pace;
 mod registry;
 mod retry;
 pub mod split;
 pub mod telegram;
 
+use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
+pub use incoming::{Inbox, Incoming, Line, Press, RemoteFile, Said};
+pub use outgoing::{Button, Outgoing};
+pub use pace::{Pace, Rate};
 pub use registry::{Availability, PlatformStatus, Platforms, Standing};
-pub use retry::with_retries;
+pub use retry::{Tries, Unsent, with_retries};
 
-use crate::session::Source;
+use crate::session::{ChatType, Source};
 
 /// Where a handoff to a platform goes when nobody says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +31,9 @@ pub struct Home {
     pub name: Option<String>,
     /// A thread of the chat to use when no fresh one can be opened.
     pub thread_id: Option<String>,
+    /// Whose home it is: in a group each person may have a session of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// Where a handoff ended up inside its home.
@@ -30,9 +41,41 @@ pub struct Home {
 #[serde(rename_all = "snake_case")]
 pub enum Opened {
     /// A fresh thread, by the platform's id.
-    Thread { id: String, title: String },
+    Thread {
+        id: String,
+        title: String,
+        /// An earlier try may have opened one of the same name, which stands empty beside it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeated: bool,
+        /// What kind of chat it is in, where the home does not tell.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within: Option<ChatType>,
+    },
     /// The home chat itself, and why no thread could be opened.
-    Chat { reason: String },
+    Chat {
+        reason: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within: Option<ChatType>,
+        /// The thread of the chat that it is then.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        thread_id: Option<String>,
+    },
+}
+
+impl Opened {
+    pub fn chat(reason: impl Into<String>) -> Opened {
+        Opened::Chat {
+            reason: reason.into(),
+            within: None,
+            thread_id: None,
+        }
+    }
+
+    pub fn within(&self) -> Option<ChatType> {
+        match self {
+            Opened::Thread { within, .. } | Opened::Chat { within, .. } => *within,
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -40,15 +83,30 @@ pub enum PlatformError {
     /// Trying again will not help.
     #[error("{0}")]
     Permanent(String),
+    /// The thread, or the message, that it was about is no longer there.
+    #[error("{0}")]
+    Gone(String),
     /// It may work later; the platform may have said when.
     #[error("{reason}")]
     Transient {
         reason: String,
         retry_after: Option<Duration>,
+        /// Nobody knows whether it was done all the same.
+        unsure: bool,
     },
     /// Our own house is not ready: the embedded platform's database is locked or full. Tried until it is.
     #[error("{0}")]
     NotYet(String),
+}
+
+impl PlatformError {
+    pub fn transient(reason: impl Into<String>) -> PlatformError {
+        PlatformError::Transient {
+            reason: reason.into(),
+            retry_after: None,
+            unsure: false,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +114,10 @@ pub struct Capabilities {
     pub threads: bool,
     /// The same `send_key` twice makes one message: an interrupted send can be repeated without a duplicate.
     pub idempotent_sends: bool,
+    /// The same `open_key` twice opens one thread.
+    pub idempotent_threads: bool,
+    pub buttons: bool,
+    pub files: bool,
 }
 
 #[async_trait]
@@ -66,6 +128,11 @@ pub trait Platform: Send + Sync {
 
     /// Returns when the platform can be used. Tried again with backoff until it succeeds.
     async fn connect(&self) -> Result<(), PlatformError>;
+
+    /// Hears what is said there and puts it into the line's inbox, until it no longer can; then it is connected anew.
+    async fn listen(&self, _line: &Line) -> PlatformError {
+        std::future::pending().await
+    }
 
     /// Opens a fresh thread in the home, or says why the home chat itself has to do. `open_key` names this wish: where
     /// the platform can tell, asking twice opens one thread.
@@ -79,6 +146,67 @@ pub trait Platform: Send + Sync {
     /// The source that the person's next message there will have.
     fn source_of(&self, home: &Home, opened: &Opened) -> Source;
 
+    /// A long text in as many messages as it takes. The same text gives the same pieces.
+    fn pieces(&self, markdown: &str) -> Vec<String> {
+        vec![markdown.to_owned()]
+    }
+
+    /// Waits until the platform's limits allow another message to this chat.
+    async fn ready_for(&self, _to: &Source) {}
+
     /// Sends and returns the platform's id of the message.
-    async fn send(&self, to: &Source, text: &str, send_key: &str) -> Result<String, PlatformError>;
+    async fn send(
+        &self,
+        to: &Source,
+        what: Outgoing<'_>,
+        send_key: &str,
+    ) -> Result<String, PlatformError>;
+
+    /// How often a message of this chat may be changed while an answer streams; `None` where messages stay as they are.
+    fn edits_every(&self, _to: &Source) -> Option<Duration> {
+        None
+    }
+
+    /// Changes a message that was sent. Harmless to repeat.
+    async fn edit(
+        &self,
+        _to: &Source,
+        _message_id: &str,
+        _what: Outgoing<'_>,
+    ) -> Result<(), PlatformError> {
+        Err(PlatformError::Permanent(
+            "messages cannot be changed there".into(),
+        ))
+    }
+
+    /// Shows for a few seconds that an answer is being written; `None` where that cannot be shown, else how long it shows.
+    fn typing_lasts(&self) -> Option<Duration> {
+        None
+    }
+
+    async fn typing(&self, _to: &Source) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    /// Shows that a message was seen and waits for those before it.
+    async fn acknowledge(&self, _source: &Source, _message_id: &str) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    /// Tells who pressed a button what came of it.
+    async fn answer_press(&self, _press: &Press, _said: &str) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    /// Saves a file that somebody sent.
+    async fn fetch(
+        &self,
+        _file: &RemoteFile,
+        _to: &Path,
+        _largest: u64,
+    ) -> Result<(), PlatformError> {
+        Err(PlatformError::Permanent(
+            "files cannot be received there".into(),
+        ))
+    }
 }

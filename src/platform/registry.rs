@@ -5,14 +5,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::{Home, Platform, PlatformError};
+use super::{Home, Inbox, Line, Platform, PlatformError};
+use crate::caught::caught;
 use crate::clock;
 use crate::config::settings::find;
 use crate::config::{Config, PLATFORMS, PlatformConfig};
 use crate::events::{Bus, Event};
+use crate::store::Store;
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
@@ -20,6 +23,8 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Standing {
     Up,
+    /// It was up, and something is wrong with it now; it is tried again and again.
+    Degraded,
     Connecting,
     /// Tried, failed, and will not be tried again before something changes.
     Down,
@@ -30,6 +35,7 @@ impl Standing {
     pub fn as_str(self) -> &'static str {
         match self {
             Standing::Up => "up",
+            Standing::Degraded => "degraded",
             Standing::Connecting => "connecting",
             Standing::Down => "down",
             Standing::Off => "off",
@@ -107,8 +113,9 @@ impl Platforms {
     }
 
     /// What the configuration alone says: for a client that works without a daemon.
-    pub fn configured(config: &Config) -> Platforms {
+    pub fn configured(config: &Config, store: &Store) -> Platforms {
         let platforms = Platforms::new(config, Vec::new(), Bus::default());
+        platforms.adopt_homes(config, store);
         for settings in config
             .platforms
             .iter()
@@ -123,59 +130,114 @@ impl Platforms {
         platforms
     }
 
-    /// Connects every adapter on its own, with backoff, until it is up or cannot be.
-    pub fn connect_all(&self, tracker: &TaskTracker, stop: &CancellationToken) {
+    /// Connects every adapter on its own and listens to it, with backoff, for ever unless it cannot be.
+    pub fn connect_all(
+        &self,
+        inbox: &Arc<dyn Inbox>,
+        tracker: &TaskTracker,
+        stop: &CancellationToken,
+    ) {
         let adapters: Vec<_> =
             self.locked(|entries| entries.values().filter_map(|e| e.adapter.clone()).collect());
         for adapter in adapters {
-            let (this, stop) = (self.clone(), stop.clone());
+            let (this, stop, inbox) = (self.clone(), stop.clone(), inbox.clone());
             tracker.spawn(async move {
                 tokio::select! {
-                    () = this.connect(adapter) => {}
+                    () = this.supervise(adapter, inbox) => {}
                     () = stop.cancelled() => {}
                 }
             });
         }
     }
 
-    async fn connect(&self, adapter: Arc<dyn Platform>) {
+    async fn supervise(&self, adapter: Arc<dyn Platform>, inbox: Arc<dyn Inbox>) {
         let name = adapter.name();
+        let line = Line {
+            inbox,
+            platforms: self.clone(),
+            name,
+        };
         let mut wait = FIRST_RETRY;
         loop {
-            match adapter.connect().await {
-                Ok(()) => {
-                    tracing::info!(platform = name, "platform up");
-                    return self.set(name, Standing::Up, None);
-                }
-                Err(PlatformError::Permanent(reason)) => {
+            let begun = Instant::now();
+            // A panic in an adapter is a fault of that adapter.
+            let error = match caught(self.connect_and_listen(adapter.as_ref(), &line)).await {
+                Ok(error) => error,
+                Err(panicked) => PlatformError::transient(panicked.to_string()),
+            };
+            let retry_after = match error {
+                PlatformError::Permanent(reason) | PlatformError::Gone(reason) => {
                     tracing::error!(platform = name, reason, "platform down");
                     return self.set(name, Standing::Down, Some(reason));
                 }
-                Err(later) => {
-                    let reason = later.to_string();
-                    let retry_after = match later {
-                        PlatformError::Transient { retry_after, .. } => retry_after,
-                        _ => None,
-                    };
-                    tracing::warn!(platform = name, reason, "platform not up yet");
-                    self.set(name, Standing::Connecting, Some(reason));
-                    tokio::time::sleep(retry_after.unwrap_or(wait)).await;
-                    wait = (wait * 2).min(LONGEST_RETRY);
+                PlatformError::Transient {
+                    reason,
+                    retry_after,
+                    ..
+                } => {
+                    self.failing(name, reason);
+                    retry_after
                 }
+                PlatformError::NotYet(reason) => {
+                    self.failing(name, reason);
+                    None
+                }
+            };
+            // What worked for a while and broke is tried again soon.
+            if begun.elapsed() > LONGEST_RETRY {
+                wait = FIRST_RETRY;
             }
+            // Many daemons that lost the same network do not come back in the same moment.
+            let jitter = Duration::from_millis(fastrand::u64(0..=wait.as_millis() as u64 / 4));
+            tokio::time::sleep(retry_after.unwrap_or(wait + jitter)).await;
+            wait = (wait * 2).min(LONGEST_RETRY);
         }
+    }
+
+    /// Returns why it no longer can.
+    async fn connect_and_listen(&self, adapter: &dyn Platform, line: &Line) -> PlatformError {
+        if let Err(error) = adapter.connect().await {
+            return error;
+        }
+        // After a fault, only what it hears shows that it is well again.
+        if self.standing(adapter.name()) != Some(Standing::Degraded) {
+            self.alive(adapter.name());
+        }
+        adapter.listen(line).await
+    }
+
+    fn failing(&self, name: &str, reason: String) {
+        tracing::warn!(platform = name, reason, "platform not well");
+        let standing = match self.standing(name) {
+            Some(Standing::Up | Standing::Degraded) => Standing::Degraded,
+            _ => Standing::Connecting,
+        };
+        self.set(name, standing, Some(reason));
+    }
+
+    /// The platform answers.
+    pub(super) fn alive(&self, name: &str) {
+        if self.standing(name) != Some(Standing::Up) {
+            tracing::info!(platform = name, "platform up");
+            self.set(name, Standing::Up, None);
+        }
+    }
+
+    fn standing(&self, name: &str) -> Option<Standing> {
+        self.locked(|entries| Some(entries.get(name)?.status.standing))
     }
 
     fn set(&self, name: &str, standing: Standing, detail: Option<String>) {
         let told = self.locked(|entries| {
             let status = &mut entries.get_mut(name)?.status;
             let changed = status.standing != standing;
+            let news = changed || status.detail != detail;
             status.standing = standing;
             status.detail.clone_from(&detail);
             if changed {
                 status.since = clock::now();
             }
-            changed.then_some(())
+            news.then_some(())
         });
         if told.is_some() {
             self.bus.tell(Event::PlatformChanged {
@@ -202,7 +264,7 @@ impl Platforms {
                 Some((entry.status.standing, entry.adapter.clone()))
             })?;
             match standing {
-                Standing::Up => return adapter,
+                Standing::Up | Standing::Degraded => return adapter,
                 Standing::Connecting => {
                     tracing::debug!(platform = name, "waiting for the platform to be up");
                     standings.changed().await.ok()?;
@@ -218,6 +280,28 @@ impl Platforms {
 
     pub fn home(&self, name: &str) -> Option<Home> {
         self.locked(|entries| entries.get(name)?.status.home.clone())
+    }
+
+    /// People may have chosen other homes than those that were configured.
+    pub fn adopt_homes(&self, config: &Config, store: &Store) {
+        for settings in &config.platforms {
+            let configured = settings.home_channel.as_ref().map(|h| h.chat_id.as_str());
+            match store.chosen_home(&settings.name, configured) {
+                Ok(Some(home)) => self.set_home(&settings.name, home),
+                Ok(None) => {}
+                Err(error) => tracing::warn!(%error, "chosen home channels could not be read"),
+            }
+        }
+    }
+
+    /// From now on handoffs to this platform go there.
+    pub fn set_home(&self, name: &str, home: Home) {
+        self.locked(|entries| {
+            if let Some(entry) = entries.get_mut(name) {
+                entry.status.home = Some(home);
+            }
+        });
+        self.changed.notify_one();
     }
 
     pub fn all(&self) -> Vec<PlatformStatus> {
@@ -251,7 +335,8 @@ impl Platforms {
                 }
                 _ if status.home.is_none() => Availability::NoHome,
                 Standing::Connecting => Availability::Connecting(detail),
-                Standing::Up => Availability::Up,
+                // Half of it may work; a handoff will see.
+                Standing::Up | Standing::Degraded => Availability::Up,
             }
         })
     }
@@ -267,7 +352,7 @@ impl Platforms {
 
 /// Adapters that this build has.
 fn has_adapter(name: &str) -> bool {
-    name == super::local::NAME
+    [super::local::NAME, super::telegram::NAME].contains(&name)
 }
 
 fn off_reason(settings: &PlatformConfig, adapter: bool) -> Option<String> {
@@ -284,6 +369,12 @@ fn off_reason(settings: &PlatformConfig, adapter: bool) -> Option<String> {
             _ => format!("it is switched off by platforms.{name}.enabled"),
         };
         return Some(remedy);
+    }
+    if !adapter && has_adapter(name) {
+        return Some(match settings.token {
+            None => format!("it has no token: set platforms.{name}.token"),
+            Some(_) => format!("its settings cannot be used: see the log, and platforms.{name}"),
+        });
     }
     (!adapter).then(|| {
         format!(

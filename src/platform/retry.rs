@@ -6,6 +6,8 @@ use super::PlatformError;
 
 /// Tries before a call counts as failed.
 const ATTEMPTS: u32 = 5;
+/// The same for a platform that asks for patience: what it says when is known to help.
+const ASKED_TO_WAIT: u32 = 20;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// Between tries that do not count, since the fault is in our own house.
@@ -13,26 +15,62 @@ const LONGEST_OWN_WAIT: Duration = Duration::from_secs(5);
 /// A call that takes longer counts as failed for now.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The call's result, or why there will be none. The error says how often it was tried. The call is told whether an
-/// earlier try got no answer, so that nobody knows what became of it.
-pub async fn with_retries<T, F>(
+/// How long it is worth trying.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tries {
+    /// Somebody waits for the outcome.
+    Few,
+    /// Until it is done or refused: nothing else would become of it.
+    Endless,
+}
+
+/// Why a call came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unsent {
+    /// With how often it was tried.
+    Failed(String),
+    /// The thread or message is no longer there.
+    Gone(String),
+}
+
+impl std::fmt::Display for Unsent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unsent::Failed(reason) | Unsent::Gone(reason) => f.write_str(reason),
+        }
+    }
+}
+
+/// The call's result, or why there will be none. Before each try it waits for `ready`, which takes no time from the call's.
+/// The call is told whether an earlier try got no answer, so that nobody
+/// knows what became of it.
+pub async fn with_retries<T, F, R>(
     platform: &str,
+    tries: Tries,
+    ready: impl Fn() -> R,
     mut call: impl FnMut(bool) -> F,
-) -> Result<T, String>
+) -> Result<T, Unsent>
 where
     F: Future<Output = Result<T, PlatformError>>,
+    R: Future<Output = ()>,
 {
     let mut wait = FIRST_WAIT;
-    let mut attempt = 1;
+    let (mut failed, mut put_off) = (0, 0);
     let mut unsure = false;
     loop {
+        ready().await;
         let (reason, retry_after) = match tokio::time::timeout(PATIENCE, call(unsure)).await {
             Ok(Ok(value)) => return Ok(value),
-            Ok(Err(PlatformError::Permanent(reason))) => return Err(reason),
+            Ok(Err(PlatformError::Permanent(reason))) => return Err(Unsent::Failed(reason)),
+            Ok(Err(PlatformError::Gone(reason))) => return Err(Unsent::Gone(reason)),
             Ok(Err(PlatformError::Transient {
                 reason,
                 retry_after,
-            })) => (reason, retry_after),
+                unsure: lost,
+            })) => {
+                unsure |= lost;
+                (reason, retry_after)
+            }
             Ok(Err(PlatformError::NotYet(reason))) => {
                 tracing::warn!(platform, reason, "a call has to wait");
                 tokio::time::sleep(wait).await;
@@ -44,12 +82,25 @@ where
                 (format!("no answer within {} s", PATIENCE.as_secs()), None)
             }
         };
-        if attempt >= ATTEMPTS {
-            return Err(format!("{reason} ({attempt} tries)"));
+        match retry_after {
+            Some(_) => put_off += 1,
+            None => failed += 1,
         }
-        tracing::warn!(platform, attempt, reason, "a call failed, trying again");
+        if tries == Tries::Few && (failed >= ATTEMPTS || put_off >= ASKED_TO_WAIT) {
+            return Err(Unsent::Failed(format!(
+                "{reason} ({} tries)",
+                failed + put_off
+            )));
+        }
+        tracing::warn!(
+            platform,
+            attempt = failed + put_off,
+            reason,
+            "a call failed, trying again"
+        );
         tokio::time::sleep(retry_after.unwrap_or(wait)).await;
-        wait = (wait * 2).min(LONGEST_WAIT);
-        attempt += 1;
+        if retry_after.is_none() {
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
     }
 }

@@ -18,6 +18,15 @@ pub enum Call {
     /// Asks an agent one thing, outside of any session.
     #[serde(rename = "agent.test")]
     AgentTest(AgentName),
+    /// Who was let in by a pairing code, and who asks for it.
+    #[serde(rename = "pair.list")]
+    PairList(Nothing),
+    /// Lets in whoever got this code.
+    #[serde(rename = "pair.approve")]
+    PairApprove(PairingCode),
+    /// Takes that back.
+    #[serde(rename = "pair.revoke")]
+    PairRevoke(PersonName),
     #[serde(rename = "session.list")]
     SessionList(SessionList),
     #[serde(rename = "session.show")]
@@ -71,12 +80,15 @@ pub enum Call {
 }
 
 /// The methods, for telling an unknown one from wrong parameters and for the manual.
-pub const METHODS: [&str; 26] = [
+pub const METHODS: [&str; 29] = [
     "hello",
     "status",
     "platform.list",
     "agent.list",
     "agent.test",
+    "pair.list",
+    "pair.approve",
+    "pair.revoke",
     "session.list",
     "session.show",
     "session.transcript",
@@ -103,6 +115,20 @@ pub const METHODS: [&str; 26] = [
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PairingCode {
+    pub code: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PersonName {
+    pub platform: String,
+    /// The platform's id of the person.
+    pub user: String,
+}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,6 +3,19 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Somebody who was let in, or asks for it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PersonView {
+    pub platform: String,
+    pub user: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    pub asked_at: f64,
+    /// Missing for those who still wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approved_at: Option<f64>,
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StatusView {
     pub version: String,
@@ -20,7 +33,7 @@ pub struct StatusView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlatformView {
     pub name: String,
-    /// `up`, `connecting`, `down` or `off`.
+    /// `up`, `degraded`, `connecting`, `down` or `off`.
     pub state: String,
     pub detail: Option<String>,
     pub home_channel: Option<String>,

@@ -6,8 +6,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, reply_to};
 use crate::agent::{Agent, Prompt, Reply};
-use crate::store::{Begun, Delivery, Inbound, NewDelivery, Scribe, StoreError, TurnEnd};
-use crate::turn::deliver::InChat;
+use crate::platform::Platform;
+use crate::store::{
+    Begun, Delivery, Draft, Files, Inbound, NewDelivery, Scribe, StoreError, TurnEnd,
+};
+use crate::turn::live::{InChat, Live, show_typing};
 use crate::turn::{Lease, Streamed, TurnError, patiently};
 
 /// What became of a turn.
@@ -17,6 +20,20 @@ struct Turn {
     partial: String,
     /// Somebody asked for it to stop.
     stopped: bool,
+    /// What the chat was shown of it.
+    draft: Draft,
+}
+
+impl Turn {
+    /// One that did not have to be run.
+    fn known(reply: Result<Reply, TurnError>, inbound: &Inbound) -> Turn {
+        Turn {
+            reply,
+            partial: String::new(),
+            stopped: false,
+            draft: inbound.draft.clone(),
+        }
+    }
 }
 
 impl Inner {
@@ -37,25 +54,16 @@ impl Inner {
             return Ok(None);
         };
         let turn = match (agent, begun) {
-            (Err(error), _) => Turn {
-                reply: Err(error),
-                partial: String::new(),
-                stopped: false,
-            },
+            (Err(error), _) => Turn::known(Err(error), inbound),
             (Ok((agent, _)), Begun::Ask(row)) => {
                 self.ask(inbound, session_id, &lease, agent, row).await?
             }
-            (_, Begun::Asked(Some(reply))) => Turn {
-                reply: Ok(Reply::from(reply)),
-                partial: String::new(),
-                stopped: false,
-            },
+            (_, Begun::Asked(Some(reply))) => Turn::known(Ok(Reply::from(reply)), inbound),
             // It may have done things already: whether it is to do them again is for the person to say.
-            (_, Begun::Asked(None)) => Turn {
-                reply: Err(TurnError::Agent("it was interrupted at its work".into())),
-                partial: String::new(),
-                stopped: false,
-            },
+            (_, Begun::Asked(None)) => {
+                let interrupted = TurnError::Agent("it was interrupted at its work".into());
+                Turn::known(Err(interrupted), inbound)
+            }
         };
         if matches!(turn.reply, Err(TurnError::Cancelled)) && stop.is_cancelled() {
             return Ok(None);
@@ -81,28 +89,64 @@ impl Inner {
             session: &session,
             transcript: &transcript,
             message: &inbound.text,
-            attachments: &[],
+            attachments: match &inbound.files {
+                Files::Saved(files) => files,
+                Files::Remote(_) => &[],
+            },
             handoff: false,
         };
         let (streamed, cancel) = (Streamed::default(), self.stop.child_token());
         let _stoppable = self.stoppable(&inbound.session_key, cancel.clone());
-        let shows = self
-            .platforms
-            .adapter(&inbound.source.platform)
-            .map(|platform| InChat {
-                platform,
-                to: inbound.source.clone(),
-            });
+        let platform = self.platforms.adapter(&inbound.source.platform);
+        let shows = platform.as_ref().map(|platform| InChat {
+            platform: platform.clone(),
+            to: inbound.source.clone(),
+        });
         let shows = shows.as_ref().map(|shows| shows as _);
-        let reply = self
-            .turns
-            .run(lease, agent.as_ref(), prompt, &streamed, shows, &cancel)
-            .await;
+        let done = CancellationToken::new();
+        let answer = async {
+            let _done = done.clone().drop_guard();
+            self.turns
+                .run(lease, agent.as_ref(), prompt, &streamed, shows, &cancel)
+                .await
+        };
+        let (reply, draft) = tokio::join!(
+            answer,
+            self.show(platform.as_deref(), inbound, &streamed, &done)
+        );
         Ok(Turn {
             reply,
             partial: streamed.text(),
             stopped: cancel.is_cancelled(),
+            draft,
         })
+    }
+
+    /// Shows the chat that an answer is coming, and what there is of it, until `done`. Returns what it was shown.
+    async fn show(
+        &self,
+        platform: Option<&dyn Platform>,
+        inbound: &Inbound,
+        streamed: &Streamed,
+        done: &CancellationToken,
+    ) -> Draft {
+        let Some(platform) = platform else {
+            return inbound.draft.clone();
+        };
+        let mut live = Live {
+            store: &self.store,
+            platform,
+            to: &inbound.source,
+            inbound: inbound.id,
+            draft: inbound.draft.clone(),
+        };
+        let stream = async {
+            if self.chats_config.stream {
+                live.show(streamed, done).await;
+            }
+        };
+        tokio::join!(show_typing(platform, &inbound.source, done), stream);
+        live.draft
     }
 
     /// The end of the turn in the transcript, and what the person gets.
@@ -113,15 +157,30 @@ impl Inner {
         turn: Turn,
     ) -> Result<Vec<Delivery>, StoreError> {
         let (store, stop) = (&self.store, &self.stop);
-        let send = |text: String| -> Vec<NewDelivery> { vec![reply_to(inbound, session_id, text)] };
+        let cwd = store.cwd_of(session_id)?;
+        let send = |text: &str| -> Vec<NewDelivery> {
+            let to = reply_to(inbound, session_id);
+            let mut sends = self.with_files(&to, text, cwd.clone());
+            if let Some(first) = sends.first_mut() {
+                match &turn.draft {
+                    Draft::None => {}
+                    Draft::Sending => first.extra.maybe_shown = true,
+                    Draft::Shown(id) if first.extra.file.is_none() => {
+                        first.extra.replaces = Some(id.clone());
+                    }
+                    Draft::Shown(_) => {}
+                }
+            }
+            sends
+        };
         let (end, sends) = match turn.reply {
             Ok(reply) => {
-                let sends = send(reply.text.clone());
+                let sends = send(&reply.text);
                 (TurnEnd::Answered(reply), sends)
             }
             Err(TurnError::Cancelled) if turn.stopped => {
                 let said = format!("{}\n(stopped)", turn.partial.trim_end());
-                let sends = send(said.trim_start().to_owned());
+                let sends = send(said.trim_start());
                 (TurnEnd::CutOff(turn.partial), sends)
             }
             Err(error) => {
@@ -131,7 +190,7 @@ impl Inner {
                     "" => text,
                     partial => format!("{partial}\n\n{text}"),
                 };
-                let (reason, sends) = (error.to_string(), send(text));
+                let (reason, sends) = (error.to_string(), send(&text));
                 let (id, partial) = (inbound.id, &turn.partial);
                 let keep = || store.fail_inbound(id, session_id, &reason, partial, sends.clone());
                 return patiently(stop, keep).await;

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use super::Inner;
+use super::take::RESUME;
+use super::{Inner, Told};
 use crate::clock;
 use crate::command::{self, Command, Place};
 use crate::events::Event;
 use crate::handoff::request::RequestError;
 use crate::handoff::which;
+use crate::platform::{Button, Home};
 use crate::session::{self, Session};
 use crate::store::{Inbound, SessionFilter, StoreError};
 use crate::turn::patiently;
@@ -21,15 +23,81 @@ impl Inner {
         inbound: &Inbound,
         command: Command,
         rest: &str,
-    ) -> Result<String, StoreError> {
-        match command {
-            Command::Resume => self.resume(inbound, rest).await,
-            Command::Sessions => self.list().await,
-            Command::Title => self.title(inbound, rest).await,
-            Command::New => self.new_session(inbound).await,
-            Command::Stop => Ok(self.stop_answer(inbound)),
-            Command::Help | Command::Handoff | Command::Quit => Ok(command::help(Place::Chat)),
-        }
+    ) -> Result<Told, StoreError> {
+        let told = match command {
+            Command::Resume => return self.resume(inbound, rest).await,
+            Command::Sessions => self.list().await?.0,
+            Command::Title => self.title(inbound, rest).await?,
+            Command::New => self.new_session(inbound).await?,
+            Command::Stop => self.stop_answer(inbound),
+            Command::Status => self.status(inbound).await?,
+            Command::Sethome => self.set_home(inbound).await?,
+            Command::Help | Command::Handoff | Command::Quit | Command::Retry => {
+                command::help(Place::Chat)
+            }
+        };
+        Ok(told.into())
+    }
+
+    /// The message as the words that were said last, which are taken back with what came of them. `None`: there are none.
+    pub(super) async fn retry(&self, inbound: &Inbound) -> Result<Option<Inbound>, StoreError> {
+        let Some(here) = self.here(inbound).await? else {
+            return Ok(None);
+        };
+        let lease = self.turns.leases.take(&here.id);
+        let _lease = tokio::select! {
+            lease = lease => lease,
+            () = self.stop.cancelled() => return Err(StoreError::Cancelled),
+        };
+        let retry = || self.store.retry_inbound(inbound.id, &here.id);
+        patiently(&self.stop, retry).await
+    }
+
+    async fn status(&self, inbound: &Inbound) -> Result<String, StoreError> {
+        let Some(here) = self.here(inbound).await? else {
+            return Ok(
+                "There is no conversation here yet. Whatever you say begins one.".to_owned(),
+            );
+        };
+        let title = here.title.as_deref().unwrap_or("no title");
+        let agent = match self.turns.agent_of(&here.id, &inbound.source.platform)? {
+            Ok((agent, _)) => match agent.model().or(here.model.clone()) {
+                Some(model) if model != agent.name() => format!("{} ({model})", agent.name()),
+                _ => agent.name().to_owned(),
+            },
+            Err(error) => format!("nobody: {error}"),
+        };
+        let now = if self.answering().contains_key(&inbound.session_key) {
+            "I am writing an answer."
+        } else {
+            "I wait for your next message."
+        };
+        Ok(format!(
+            "{title}\n{}, {} messages\nAnswered by {agent}.\n{now}",
+            here.id, here.message_count
+        ))
+    }
+
+    async fn set_home(&self, inbound: &Inbound) -> Result<String, StoreError> {
+        let source = &inbound.source;
+        let Some(chat_id) = source.chat_id.clone() else {
+            return Ok("This chat cannot be a home.".to_owned());
+        };
+        let home = Home {
+            chat_id,
+            name: source.chat_name.clone(),
+            thread_id: source.thread_id.clone(),
+            owner: source.user_id.clone(),
+        };
+        let platform = &source.platform;
+        let configured = self.configured_homes.get(platform).map(String::as_str);
+        let choose = || self.store.choose_home(platform, &home, configured);
+        patiently(&self.stop, choose).await?;
+        tracing::info!(platform, chat = home.chat_id, "a home channel was chosen");
+        self.platforms.set_home(platform, home);
+        Ok(format!(
+            "This is home now: `hermesctl handoff {platform}` brings sessions here."
+        ))
     }
 
     /// The session of this chat, if it is on one.
@@ -41,7 +109,7 @@ impl Inner {
         }
     }
 
-    async fn resume(self: &Arc<Self>, inbound: &Inbound, name: &str) -> Result<String, StoreError> {
+    async fn resume(self: &Arc<Self>, inbound: &Inbound, name: &str) -> Result<Told, StoreError> {
         let session = if name.is_empty() {
             match self.store.left(&inbound.session_key).await? {
                 Some(left) => self.store.session(&left.session_id).await?,
@@ -50,15 +118,24 @@ impl Inner {
         } else {
             match which::resolve(&self.store, name) {
                 Ok(session) => Some(session),
-                Err(refused) => return told(refused),
+                Err(refused) => return Ok(told(refused)?.into()),
             }
         };
         let Some(session) = session else {
-            let list = self.list().await?;
-            return Ok(format!(
-                "Which one? Say /resume with its id or title.\n{list}"
-            ));
+            let (list, sessions) = self.list().await?;
+            return Ok(Told {
+                text: format!("Which one? Say /resume with its id or title.\n{list}"),
+                buttons: sessions.iter().map(choice).collect(),
+            });
         };
+        Ok(self.bring_here(inbound, session).await?.into())
+    }
+
+    async fn bring_here(
+        self: &Arc<Self>,
+        inbound: &Inbound,
+        session: Session,
+    ) -> Result<String, StoreError> {
         let name = session.label();
         if self
             .here(inbound)
@@ -97,7 +174,7 @@ impl Inner {
         }
     }
 
-    async fn list(&self) -> Result<String, StoreError> {
+    async fn list(&self) -> Result<(String, Vec<Session>), StoreError> {
         let filter = SessionFilter {
             limit: LISTED,
             ..SessionFilter::default()
@@ -105,7 +182,7 @@ impl Inner {
         let list = || self.store.list_sessions(filter.clone());
         let sessions = patiently(&self.stop, list).await?;
         if sessions.is_empty() {
-            return Ok("There are no sessions yet.".to_owned());
+            return Ok(("There are no sessions yet.".to_owned(), sessions));
         }
         let now = clock::now();
         let line = |s: &Session| {
@@ -113,7 +190,8 @@ impl Inner {
             let title = s.title.as_deref().unwrap_or("no title");
             format!("{}  {title} ({}, {age} old)", s.id, s.source)
         };
-        Ok(sessions.iter().map(line).collect::<Vec<_>>().join("\n"))
+        let lines = sessions.iter().map(line).collect::<Vec<_>>();
+        Ok((lines.join("\n"), sessions))
     }
 
     async fn title(&self, inbound: &Inbound, title: &str) -> Result<String, StoreError> {
@@ -159,6 +237,14 @@ impl Inner {
             }
             None => "There is nothing to stop.".to_owned(),
         }
+    }
+}
+
+/// The button that brings a session.
+fn choice(session: &Session) -> Button {
+    Button {
+        label: session.label().to_owned(),
+        data: format!("{RESUME}:{}", session.id),
     }
 }
 

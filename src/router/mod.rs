@@ -4,20 +4,28 @@
 
 mod answer;
 mod commands;
+mod doors;
+mod files;
+mod reply;
+mod take;
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::command::{self, Command, Place, Typed};
+use crate::config::{ChatsConfig, Config};
 use crate::events::{Bus, Event};
-use crate::platform::{Platforms, local};
-use crate::session::{KeyRules, no_longer_here, session_key};
+use crate::platform::{Button, Platforms, Tries, local};
+use crate::session::{KeyRules, Session, no_longer_here, session_key};
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
 use crate::turn::deliver::{DeliverError, deliver};
 use crate::turn::{Heard, Lease, Turns, patiently};
+pub use doors::Doors;
+pub use reply::Address;
 
 /// The longest message that a person may send.
 pub const LONGEST_MESSAGE: usize = 100_000;
@@ -32,6 +40,11 @@ struct Inner {
     platforms: Platforms,
     turns: Arc<Turns>,
     keys: KeyRules,
+    doors: Doors,
+    chats_config: ChatsConfig,
+    /// The chats that platforms were configured to hand off to.
+    configured_homes: HashMap<String, String>,
+    home: PathBuf,
     bus: Bus,
     tracker: TaskTracker,
     stop: CancellationToken,
@@ -39,6 +52,8 @@ struct Inner {
     chats: Mutex<HashMap<String, Chat>>,
     /// The answers that are coming, by chat, for whoever wants to stop one.
     answering: Mutex<HashMap<String, CancellationToken>>,
+    /// Chats that were told that what was said while nobody was there is not answered.
+    passed_over: Mutex<HashSet<String>>,
     /// Given when what the last run left is in `chats`. Nothing is answered before: it would overtake that.
     recovered: CancellationToken,
 }
@@ -66,13 +81,28 @@ enum Found {
     Stopping,
 }
 
-fn reply_to(inbound: &Inbound, session_id: &str, text: String) -> NewDelivery {
-    NewDelivery {
-        send_key: format!("inbound:{}:0", inbound.id),
-        source: inbound.source.clone(),
-        session_id: session_id.to_owned(),
+/// Where the reply to a message goes.
+fn reply_to<'a>(inbound: &'a Inbound, session_id: &'a str) -> Address<'a> {
+    Address {
+        key: format!("inbound:{}", inbound.id),
+        source: &inbound.source,
+        session_id,
         handoff_id: None,
-        text,
+    }
+}
+
+/// What the house itself says.
+struct Told {
+    text: String,
+    buttons: Vec<Button>,
+}
+
+impl From<String> for Told {
+    fn from(text: String) -> Self {
+        Told {
+            text,
+            buttons: Vec::new(),
+        }
     }
 }
 
@@ -83,23 +113,32 @@ enum Work {
 
 impl Router {
     pub fn new(
+        config: &Config,
         store: Store,
         platforms: Platforms,
         turns: Arc<Turns>,
-        keys: KeyRules,
         bus: Bus,
         stop: CancellationToken,
     ) -> Router {
+        let home_of = |p: &crate::config::PlatformConfig| {
+            let home = p.home_channel.as_ref()?;
+            Some((p.name.clone(), home.chat_id.clone()))
+        };
         let inner = Inner {
             store,
             platforms,
             turns,
-            keys,
+            keys: config.keys,
+            doors: Doors::new(config),
+            chats_config: config.chats.clone(),
+            configured_homes: config.platforms.iter().filter_map(home_of).collect(),
+            home: config.home.clone(),
             bus,
             tracker: TaskTracker::new(),
             stop,
             chats: Mutex::default(),
             answering: Mutex::default(),
+            passed_over: Mutex::default(),
             recovered: CancellationToken::new(),
         };
         Router {
@@ -133,8 +172,13 @@ impl Router {
         let key = session_key(&source, &self.inner.keys);
         let (said, inbound) = self.inner.store.say_local(&key, &source, text).await?;
         self.inner.bus.tell(local::told(&said));
-        self.inner.take_in(inbound);
+        self.inner.take_in(inbound).await;
         Ok(said)
+    }
+
+    /// What is to be sent of a reply.
+    pub fn sends(&self, to: &Address<'_>, reply: &str, cwd: Option<PathBuf>) -> Vec<NewDelivery> {
+        self.inner.with_files(to, reply, cwd)
     }
 
     /// Sends a note that stands in the ledger, in its chat's order.
@@ -176,12 +220,17 @@ impl Inner {
         self.hand_over(&key, |chat| chat.unsent.push_back(delivery));
     }
 
-    /// A message that is kept goes into its chat's line; one that stops the answer before it does not wait for that answer.
-    fn take_in(self: &Arc<Self>, inbound: Inbound) {
-        if matches!(
-            command::read(&inbound.text, Place::Chat),
-            Typed::Command(Command::Stop, _)
-        ) {
+    /// A message that is kept goes into its chat's line; one that stops the answer before it, or asks what becomes of it,
+    /// does not wait for that answer.
+    async fn take_in(self: &Arc<Self>, inbound: Inbound) {
+        let at_once = match command::read(&inbound.text, Place::Chat) {
+            Typed::Command(Command::Stop, _) => true,
+            Typed::Command(Command::Status, _) => {
+                self.answering().contains_key(&inbound.session_key)
+            }
+            _ => false,
+        };
+        if at_once {
             let inner = self.clone();
             self.tracker.spawn(async move {
                 if let Err(error) = inner.handle(inbound.id).await {
@@ -190,51 +239,69 @@ impl Inner {
             });
             return;
         }
-        if self.turns.questions.is_empty() {
-            return self.line_up(&inbound);
+        // Here and now, so that no message overtakes another.
+        match self.hear_answer(&inbound).await {
+            Ok(true) => {}
+            Ok(false) | Err(StoreError::Cancelled) => self.line_up(&inbound),
+            Err(error) => {
+                tracing::error!(%error, message = inbound.id, "it waits for the next start");
+            }
         }
-        let inner = self.clone();
+    }
+
+    fn line_up(self: &Arc<Self>, inbound: &Inbound) {
+        let waits = self.hand_over(&inbound.session_key, |chat| {
+            chat.unanswered.insert(inbound.id);
+        });
+        if waits {
+            self.acknowledge(inbound);
+        }
+    }
+
+    /// Shows that a message was seen, though another is answered first. Only a courtesy, so nothing waits for it.
+    fn acknowledge(&self, inbound: &Inbound) {
+        let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
+            return;
+        };
+        let (source, id) = (inbound.source.clone(), inbound.message_id.clone());
         self.tracker.spawn(async move {
-            match inner.hear_answer(&inbound).await {
-                Ok(true) => {}
-                Ok(false) | Err(StoreError::Cancelled) => inner.line_up(&inbound),
-                Err(error) => {
-                    tracing::error!(%error, message = inbound.id, "it waits for the next start");
-                }
+            if let Err(error) = platform.acknowledge(&source, &id).await {
+                tracing::debug!(%error, message = id, "a message that waits was not acknowledged");
             }
         });
     }
 
-    fn line_up(self: &Arc<Self>, inbound: &Inbound) {
-        self.hand_over(&inbound.session_key, |chat| {
-            chat.unanswered.insert(inbound.id);
-        });
-    }
-
     /// An agent may have asked something in this chat: its answer does not wait in line behind the turn that asked.
-    async fn hear_answer(&self, inbound: &Inbound) -> Result<bool, StoreError> {
+    async fn hear_answer(self: &Arc<Self>, inbound: &Inbound) -> Result<bool, StoreError> {
+        if self.turns.questions.is_empty() {
+            return Ok(false);
+        }
         let live = || self.store.live_session(&inbound.session_key);
         let Some(session) = patiently(&self.stop, live).await? else {
             return Ok(false);
         };
-        let again = match self.turns.questions.hear(&session, &inbound.text) {
+        let again = match self.turns.questions.hear(&session, take::unsigned(inbound)) {
             Heard::NoQuestion => return Ok(false),
             Heard::Answered => None,
             Heard::NotAnAnswer(question) => Some(question),
         };
         let sends: Vec<NewDelivery> = again
             .into_iter()
-            .map(|question| reply_to(inbound, &session, question))
+            .flat_map(|question| self.pieces(&reply_to(inbound, &session), &question))
             .collect();
         let keep = || self.store.dismiss_inbound(inbound.id, sends.clone());
-        for delivery in &patiently(&self.stop, keep).await? {
-            self.send(delivery).await;
+        // The chat's worker is at the turn that asked; what is said about it does not wait for that.
+        for delivery in patiently(&self.stop, keep).await? {
+            let inner = self.clone();
+            self.tracker
+                .spawn(async move { inner.send(&delivery).await });
         }
         Ok(true)
     }
 
-    /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order.
-    fn hand_over(self: &Arc<Self>, key: &str, add: impl FnOnce(&mut Chat)) {
+    /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order. True: it is at
+    /// something else just now.
+    fn hand_over(self: &Arc<Self>, key: &str, add: impl FnOnce(&mut Chat)) -> bool {
         let mut chats = self.locked();
         let has_worker = chats.contains_key(key);
         add(chats.entry(key.to_owned()).or_default());
@@ -244,6 +311,7 @@ impl Inner {
             self.tracker
                 .spawn(async move { inner.work_through(&key).await });
         }
+        has_worker
     }
 
     /// What the chat's worker does next. `None`: there is nothing, and with that it has ended.
@@ -261,7 +329,7 @@ impl Inner {
         next
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<String, Chat>> {
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, Chat>> {
         self.chats
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -300,11 +368,18 @@ impl Inner {
 
     /// One message from its chat to its answer. Begins again when its session is deleted under it.
     async fn handle(self: &Arc<Self>, id: i64) -> Result<(), StoreError> {
-        let Some(inbound) = patiently(&self.stop, || async { self.store.inbound(id) }).await?
+        let Some(mut inbound) = patiently(&self.stop, || async { self.store.inbound(id) }).await?
         else {
             return Ok(());
         };
         match command::read(&inbound.text, Place::Chat) {
+            Typed::Command(Command::Retry, _) => match self.retry(&inbound).await? {
+                Some(again) => inbound = again,
+                None => {
+                    let said = "There is nothing to try again.".to_owned();
+                    return self.dismiss(&inbound, said).await;
+                }
+            },
             Typed::Command(command, rest) => {
                 let said = self.perform(&inbound, command, rest).await?;
                 return self.dismiss(&inbound, said).await;
@@ -312,6 +387,7 @@ impl Inner {
             Typed::NotHere(why) => return self.dismiss(&inbound, why).await,
             Typed::Words => {}
         }
+        let inbound = self.fetch_files(inbound).await?;
         loop {
             let (session_id, lease) = match self.session_under_lease(&inbound).await? {
                 Found::Session(id, lease) => (id, lease),
@@ -343,8 +419,12 @@ impl Inner {
     }
 
     /// Answers a message that is not for the agent.
-    async fn dismiss(&self, inbound: &Inbound, said: String) -> Result<(), StoreError> {
-        let sends = vec![reply_to(inbound, "", said)];
+    async fn dismiss(&self, inbound: &Inbound, said: impl Into<Told>) -> Result<(), StoreError> {
+        let Told { text, buttons } = said.into();
+        let mut sends = self.pieces(&reply_to(inbound, ""), &text);
+        if let Some(last) = sends.last_mut() {
+            last.extra.buttons = buttons;
+        }
         let keep = || self.store.dismiss_inbound(inbound.id, sends.clone());
         for delivery in &patiently(&self.stop, keep).await? {
             self.send(delivery).await;
@@ -407,8 +487,14 @@ impl Inner {
         });
     }
 
-    fn answering(&self) -> std::sync::MutexGuard<'_, HashMap<String, CancellationToken>> {
+    fn answering(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
         self.answering
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn passed_over(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.passed_over
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -427,8 +513,9 @@ impl Inner {
             );
             return;
         };
+        let (store, stop) = (&self.store, &self.stop);
         let attempt = || async {
-            match deliver(&self.store, platform.as_ref(), delivery, &self.stop).await {
+            match deliver(store, platform.as_ref(), delivery, Tries::Endless, stop).await {
                 Err(DeliverError::Store(error)) => Err(error),
                 outcome => Ok(outcome),
             }
@@ -436,7 +523,13 @@ impl Inner {
         let outcome = match patiently(&self.stop, attempt).await {
             Ok(Ok(id)) => Ok(id),
             Ok(Err(DeliverError::Cancelled)) | Err(StoreError::Cancelled) => return,
-            Ok(Err(DeliverError::Failed { reason, .. })) => {
+            // In a thread that is gone, nobody misses a farewell.
+            Ok(Err(DeliverError::Gone { reason, .. }))
+                if delivery.source.thread_id.is_some() && !delivery.is_farewell() =>
+            {
+                return self.send_to_chat(delivery, &reason).await;
+            }
+            Ok(Err(DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. })) => {
                 tracing::error!(
                     reason,
                     platform = name,
@@ -453,6 +546,50 @@ impl Inner {
         let end = || self.store.delivery_ended(delivery.id, outcome.clone());
         if let Err(error) = patiently(&self.stop, end).await {
             tracing::error!(%error, "the outcome of a delivery could not be recorded");
+        }
+    }
+
+    /// The thread that a reply was for is gone: it goes to the chat around it, and the conversation is on no chat now.
+    async fn send_to_chat(&self, delivery: &Delivery, reason: &str) {
+        let key = session_key(&delivery.source, &self.keys);
+        tracing::warn!(key, reason, "a thread is gone; its reply goes to the chat");
+        let conversation = || self.conversation(delivery, &key);
+        let conversation = patiently(&self.stop, conversation).await.ok().flatten();
+        let notice = match &conversation {
+            _ if !delivery.is_first_piece() => String::new(),
+            Some(session) => {
+                let name = session.label();
+                format!(
+                    "(The topic of \"{name}\" is gone. `/resume {name}` goes on with it wherever you say so.)"
+                )
+            }
+            None => "(The topic that this is for is gone.)".to_owned(),
+        };
+        let session_id = conversation.map(|session| session.id).unwrap_or_default();
+        let redirect = || {
+            self.store
+                .redirect_delivery(delivery, &key, &session_id, &notice)
+        };
+        match patiently(&self.stop, redirect).await {
+            Ok(redirected) => Box::pin(self.send(&redirected)).await,
+            Err(StoreError::Cancelled) => {}
+            Err(error) => tracing::error!(%error, "a reply waits for the next start"),
+        }
+    }
+
+    /// The conversation that a reply is part of. What the house itself says belongs to the one that the chat is on.
+    async fn conversation(
+        &self,
+        delivery: &Delivery,
+        key: &str,
+    ) -> Result<Option<Session>, StoreError> {
+        let id = match delivery.session_id.as_str() {
+            "" => self.store.live_session(key).await?,
+            id => Some(id.to_owned()),
+        };
+        match id {
+            Some(id) => self.store.session(&id).await,
+            None => Ok(None),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Where a message comes from or goes to: one chat, and the thread and person in it.
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ChatType {
     Dm,
     Group,

@@ -1,10 +1,14 @@
 //! The ledger of what is sent to chats: a row before, during and after each send.
 
+use std::path::PathBuf;
+
 use rusqlite::{Connection, Row, params};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Store, StoreError};
 use crate::clock;
+use crate::platform::Button;
 use crate::session::{ChatType, Source};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +50,22 @@ impl DeliveryState {
 /// Still to be sent, or on its way.
 const OPEN: &str = "state IN ('pending', 'sending')";
 
+/// What a message has besides its text.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Extra {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub buttons: Vec<Button>,
+    /// The message in the chat that becomes this one: what was shown while the answer was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<String>,
+    /// Something of it may stand in the chat already, and nobody knows which message that is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub maybe_shown: bool,
+}
+
 #[derive(Debug, Clone)]
 pub struct NewDelivery {
     /// Names this send for ever: a platform that knows it already answers with the first message's id.
@@ -54,6 +74,7 @@ pub struct NewDelivery {
     pub session_id: String,
     pub handoff_id: Option<i64>,
     pub text: String,
+    pub extra: Extra,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -63,6 +84,7 @@ pub struct Delivery {
     pub source: Source,
     pub session_id: String,
     pub text: String,
+    pub extra: Extra,
     pub state: DeliveryState,
     pub message_id: Option<String>,
 }
@@ -101,6 +123,16 @@ impl Store {
         .await
     }
 
+    /// It was not handed over after all.
+    pub async fn delivery_put_back(&self, id: i64) -> Result<(), StoreError> {
+        self.write(move |c| {
+            c.prepare_cached("UPDATE hermesd_deliveries SET state = 'pending' WHERE id = ?1 AND state = 'sending'")?
+                .execute([id])?;
+            Ok(())
+        })
+        .await
+    }
+
     pub async fn delivery_ended(
         &self,
         id: i64,
@@ -129,9 +161,11 @@ pub(super) fn end(
 
 pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, StoreError> {
     let mut insert = c.prepare_cached(
-        "INSERT INTO hermesd_deliveries (platform, source, session_id, handoff_id, send_key, text, state, updated_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?7)",
+        "INSERT INTO hermesd_deliveries (platform, source, session_id, handoff_id, send_key, text, extra, state, updated_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?8)",
     )?;
+    let extra = Some(&new.extra).filter(|extra| **extra != Extra::default());
+    let extra = extra.and_then(|extra| serde_json::to_string(extra).ok());
     let id = insert.insert(params![
         new.source.platform,
         new.source.to_origin().to_string(),
@@ -139,6 +173,7 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, Stor
         new.handoff_id,
         new.send_key,
         new.text,
+        extra,
         clock::now()
     ])?;
     Ok(Delivery {
@@ -147,9 +182,25 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, Stor
         source: new.source.clone(),
         session_id: new.session_id.clone(),
         text: new.text.clone(),
+        extra: new.extra.clone(),
         state: DeliveryState::Pending,
         message_id: None,
     })
+}
+
+/// The row as it is to be sent now.
+pub(super) fn redirect(c: &Connection, delivery: &Delivery) -> Result<(), StoreError> {
+    c.execute(
+        &format!("UPDATE hermesd_deliveries SET source = ?2, text = ?3, extra = ?4, state = 'pending', updated_at = ?5 WHERE id = ?1 AND {OPEN}"),
+        params![
+            delivery.id,
+            delivery.source.to_origin().to_string(),
+            delivery.text,
+            serde_json::to_string(&delivery.extra).ok(),
+            clock::now()
+        ],
+    )?;
+    Ok(())
 }
 
 pub(super) fn abandon(c: &Connection, handoff_id: i64) -> Result<(), StoreError> {
@@ -166,7 +217,7 @@ fn select(
     params: impl rusqlite::Params,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut statement = c.prepare_cached(&format!(
-        "SELECT id, send_key, source, session_id, text, state, message_id, platform FROM hermesd_deliveries WHERE {condition} ORDER BY id"
+        "SELECT id, send_key, source, session_id, text, state, message_id, platform, extra FROM hermesd_deliveries WHERE {condition} ORDER BY id"
     ))?;
     let rows = statement
         .query_map(params, delivery)?
@@ -177,6 +228,8 @@ fn select(
 fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     let source: String = row.get(2)?;
     let platform: String = row.get(7)?;
+    let extra: Option<String> = row.get(8)?;
+    let extra = extra.and_then(|extra| serde_json::from_str(&extra).ok());
     let source = serde_json::from_str::<Value>(&source)
         .ok()
         .and_then(|origin| Source::from_origin(&origin));
@@ -186,6 +239,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         source: source.unwrap_or_else(|| Source::new(&platform, ChatType::Dm, "")),
         session_id: row.get(3)?,
         text: row.get(4)?,
+        extra: extra.unwrap_or_default(),
         state: DeliveryState::parse(&row.get::<_, String>(5)?).unwrap_or(DeliveryState::Failed),
         message_id: row.get(6)?,
     })

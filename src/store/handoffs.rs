@@ -232,6 +232,25 @@ impl Store {
 
 /// The evidence of the stages in between.
 impl Store {
+    /// A thread is about to be opened. True: an earlier try may have opened one that nobody knows of.
+    pub async fn thread_wanted(&self, claim: &Claim) -> Result<bool, StoreError> {
+        let (id, fence) = (claim.handoff.id, claim.fence);
+        self.write(move |c| {
+            let before: Option<bool> = c
+                .prepare_cached(
+                    "SELECT opening FROM hermesd_handoffs WHERE id = ?1 AND fence = ?2",
+                )?
+                .query_row(params![id, fence], |row| row.get(0))
+                .optional()?;
+            c.prepare_cached(
+                "UPDATE hermesd_handoffs SET opening = 1 WHERE id = ?1 AND fence = ?2",
+            )?
+            .execute(params![id, fence])?;
+            Ok(before.unwrap_or_default())
+        })
+        .await
+    }
+
     pub async fn record_thread(&self, claim: &Claim, opened: &Opened) -> Result<(), StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
         let opened = serde_json::to_string(opened).unwrap_or_default();
@@ -249,12 +268,16 @@ impl Store {
     }
 
     /// Puts the chat on the session and remembers what that displaced.
+    ///
+    /// False: another handoff is at this chat. Both would have to put the other back if they failed.
     pub async fn record_binding(
         &self,
         claim: &Claim,
         key: &str,
         source: &Source,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
+        // A fresh thread is nobody else's, which need not be looked up.
+        let shared = !matches!(claim.handoff.thread, Some(Opened::Thread { .. }));
         let mirrored = self.mirrored(key).await.map(|e| e.to_string());
         let (id, fence, session_id) = (
             claim.handoff.id,
@@ -263,6 +286,9 @@ impl Store {
         );
         let (key, source) = (key.to_owned(), source.clone());
         self.change(move |c, changed| {
+            if shared && journal::is_taken(c, id, &key)? {
+                return Ok(false);
+            }
             let displaced = routing::bind(
                 c,
                 changed.scope,
@@ -274,7 +300,8 @@ impl Store {
             let displaced = serde_json::to_string(&displaced).unwrap_or_default();
             changed.keys.push(key.clone());
             let evidence: Evidence<'_> = &[("session_key", &key), ("displaced", &displaced)];
-            journal::advance(c, id, fence, &[Stage::Bound], clock::now(), evidence)
+            journal::advance(c, id, fence, &[Stage::Bound], clock::now(), evidence)?;
+            Ok(true)
         })
         .await
     }

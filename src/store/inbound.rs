@@ -5,22 +5,67 @@
 //! in the transcript and the agent is at it), and in the end `answered` or `failed`.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::messages::NewMessage;
+use super::messages::{self, NewMessage};
 use super::{
     Begun, Delivery, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, sessions, turns,
 };
 use crate::clock;
+use crate::platform::RemoteFile;
 use crate::session::transcript::Role;
-use crate::session::{ChatType, Source};
+use crate::session::{Attachment, ChatType, Source};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inbound {
     pub id: i64,
     pub session_key: String,
     pub source: Source,
+    /// The platform's id of the message.
+    pub message_id: String,
     pub text: String,
+    pub files: Files,
+    pub draft: Draft,
+}
+
+/// A message as an adapter brings it.
+#[derive(Debug, Clone, Default)]
+pub struct NewInbound {
+    pub message_id: String,
+    pub text: String,
+    pub files: Vec<RemoteFile>,
+}
+
+/// What came with a message.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Files {
+    /// Still with the platform.
+    Remote(Vec<RemoteFile>),
+    /// In our home; the text of the message names them.
+    Saved(Vec<Attachment>),
+}
+
+/// What the chat is shown of an answer while it is written.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Draft {
+    #[default]
+    None,
+    /// It is on its way, or was when a daemon died.
+    Sending,
+    /// This message.
+    Shown(String),
+}
+
+impl Draft {
+    fn column(&self) -> Option<&str> {
+        match self {
+            Draft::None => None,
+            Draft::Sending => Some(""),
+            Draft::Shown(id) => Some(id),
+        }
+    }
 }
 
 impl Store {
@@ -29,17 +74,78 @@ impl Store {
         &self,
         key: &str,
         source: &Source,
+        new: NewInbound,
+    ) -> Result<Option<Inbound>, StoreError> {
+        let (key, source) = (key.to_owned(), source.clone());
+        self.write(move |c| accept(c, &key, &source, &new)).await
+    }
+
+    /// A person has changed a message. False: it is no longer only waiting.
+    pub async fn change_inbound(
+        &self,
+        key: &str,
         message_id: &str,
         text: &str,
+    ) -> Result<bool, StoreError> {
+        let (key, id, text) = (key.to_owned(), message_id.to_owned(), text.to_owned());
+        self.write(move |c| {
+            let changed = c.execute(
+                "UPDATE hermesd_inbound SET text = ?3
+                 WHERE session_key = ?1 AND message_id = ?2 AND state = 'received' AND text NOT LIKE '/%'",
+                [&key, &id, &text],
+            )?;
+            Ok(changed == 1)
+        })
+        .await
+    }
+
+    /// Its files are ours now, and its words name them.
+    pub async fn files_saved(
+        &self,
+        id: i64,
+        text: &str,
+        files: Vec<Attachment>,
+    ) -> Result<(), StoreError> {
+        let (text, files) = (text.to_owned(), Files::Saved(files));
+        self.write(move |c| {
+            c.execute(
+                "UPDATE hermesd_inbound SET text = ?2, files = ?3 WHERE id = ?1 AND state = 'received'",
+                params![id, text, serde_json::to_string(&files).ok()],
+            )?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// What the chat is shown of its answer.
+    pub async fn set_draft(&self, id: i64, draft: &Draft) -> Result<(), StoreError> {
+        let draft = draft.clone();
+        self.write(move |c| {
+            c.prepare_cached("UPDATE hermesd_inbound SET draft = ?2 WHERE id = ?1")?
+                .execute(params![id, draft.column()])?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Turns a wish to try again into the words that were last said in the session: those, and what came of them, are taken
+    /// out of the transcript. `None`: nothing was said there.
+    pub async fn retry_inbound(
+        &self,
+        id: i64,
+        session_id: &str,
     ) -> Result<Option<Inbound>, StoreError> {
-        let (key, source, message_id, text) = (
-            key.to_owned(),
-            source.clone(),
-            message_id.to_owned(),
-            text.to_owned(),
-        );
-        self.write(move |c| accept(c, &key, &source, &message_id, &text))
-            .await
+        let session_id = session_id.to_owned();
+        self.write(move |c| {
+            let Some(words) = messages::rewind_last(c, &session_id)? else {
+                return Ok(None);
+            };
+            let mut update = c.prepare_cached(&format!(
+                "UPDATE hermesd_inbound SET text = ?2 WHERE id = ?1 AND state = 'received' RETURNING {COLUMNS}"
+            ))?;
+            Ok(update.query_row(params![id, words], inbound).optional()?)
+        })
+        .await
     }
 
     /// Chat and id of all that is accepted and not yet answered.
@@ -180,34 +286,44 @@ impl Store {
 /// Still to be answered.
 const OPEN: &str = "state IN ('received', 'running')";
 
-const COLUMNS: &str = "id, session_key, source, text, platform";
+const COLUMNS: &str = "id, session_key, source, text, platform, message_id, files, draft";
 
 pub(super) fn accept(
     c: &Connection,
     key: &str,
     source: &Source,
-    message_id: &str,
-    text: &str,
+    new: &NewInbound,
 ) -> Result<Option<Inbound>, StoreError> {
+    let files = Some(&new.files).filter(|files| !files.is_empty());
+    let files = files.and_then(|files| serde_json::to_string(&Files::Remote(files.clone())).ok());
     let mut insert = c.prepare_cached(&format!(
-        "INSERT INTO hermesd_inbound (platform, message_id, session_key, source, text, state, received_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, 'received', ?6)
+        "INSERT INTO hermesd_inbound (platform, message_id, session_key, source, text, files, state, received_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'received', ?7)
          ON CONFLICT (platform, session_key, message_id) DO NOTHING RETURNING {COLUMNS}"
     ))?;
     let row = insert
         .query_row(
             params![
                 source.platform,
-                message_id,
+                new.message_id,
                 key,
                 source.to_origin().to_string(),
-                text,
+                new.text,
+                files,
                 clock::now()
             ],
             inbound,
         )
         .optional()?;
     Ok(row)
+}
+
+/// Whether something was said in the chat behind `key` that is not answered yet.
+pub(super) fn waits(c: &Connection, key: &str) -> Result<bool, StoreError> {
+    let mut statement = c.prepare_cached(&format!(
+        "SELECT 1 FROM hermesd_inbound WHERE session_key = ?1 AND {OPEN}"
+    ))?;
+    Ok(statement.exists([key])?)
 }
 
 /// Its row in the transcript and the session of that row. A row that went with its session counts as never written.
@@ -223,6 +339,9 @@ fn begun(c: &Connection, id: i64) -> Result<Option<(i64, String)>, StoreError> {
 fn inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {
     let origin: String = row.get(2)?;
     let platform: String = row.get(4)?;
+    let files: Option<String> = row.get(6)?;
+    let files = files.and_then(|files| serde_json::from_str(&files).ok());
+    let draft: Option<String> = row.get(7)?;
     let source = serde_json::from_str::<Value>(&origin)
         .ok()
         .and_then(|origin| Source::from_origin(&origin));
@@ -230,6 +349,13 @@ fn inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {
         id: row.get(0)?,
         session_key: row.get(1)?,
         source: source.unwrap_or_else(|| Source::new(&platform, ChatType::Dm, "")),
+        message_id: row.get(5)?,
         text: row.get(3)?,
+        files: files.unwrap_or(Files::Saved(Vec::new())),
+        draft: match draft {
+            None => Draft::None,
+            Some(id) if id.is_empty() => Draft::Sending,
+            Some(id) => Draft::Shown(id),
+        },
     })
 }

@@ -219,6 +219,15 @@ fn held(c: &Connection, id: i64, fence: i64) -> Result<Held, StoreError> {
 /// What a stage leaves in the journal: columns and their values.
 pub(super) type Evidence<'a> = &'a [(&'static str, &'a dyn ToSql)];
 
+/// Whether another handoff that has not ended is at the chat behind this key.
+pub(super) fn is_taken(c: &Connection, id: i64, key: &str) -> Result<bool, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT 1 FROM hermesd_handoffs
+         WHERE state IN ('pending', 'running') AND session_key = ?2 AND id <> ?1",
+    )?;
+    Ok(statement.exists(params![id, key])?)
+}
+
 /// The one way to the next stages. A cancellation counts until the reply is known to be in the chat.
 pub(super) fn advance(
     c: &Connection,

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Inbound, Store, StoreError, inbound};
+use super::{Inbound, NewInbound, Store, StoreError, inbound};
 use crate::clock;
 use crate::session::Source;
 
@@ -100,7 +100,12 @@ impl Store {
         self.write(move |c| {
             let said = insert(c, &source, "user", &text, None)?;
             let said = said.ok_or(StoreError::Closed)?;
-            let accepted = inbound::accept(c, &key, &source, &said.id.to_string(), &text)?;
+            let new = NewInbound {
+                message_id: said.id.to_string(),
+                text: text.clone(),
+                files: Vec::new(),
+            };
+            let accepted = inbound::accept(c, &key, &source, &new)?;
             let accepted = accepted.ok_or_else(|| {
                 StoreError::Conflict(format!("local message {} was accepted before", said.id))
             })?;

@@ -1,6 +1,6 @@
 //! Rows of `messages`: appending them as Hermes does, and loading a transcript.
 
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::{Store, StoreError, lenient, sessions};
@@ -278,6 +278,34 @@ pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<(
         ],
     )?;
     Ok(())
+}
+
+/// Takes the last words that a person said, and all that came after them, out of the live transcript; as a rewind does.
+/// Returns the words. `None`: nobody has said any.
+pub(super) fn rewind_last(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
+    let last: Option<(i64, Option<String>)> = c
+        .prepare_cached(
+            "SELECT id, content FROM messages
+             WHERE session_id = ?1 AND active = 1 AND role = 'user' ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([session_id], |row| {
+            Ok((row.get(0)?, lenient::text(row, 1)?))
+        })
+        .optional()?;
+    let Some((from, words)) = last else {
+        return Ok(None);
+    };
+    let taken = c.execute(
+        "UPDATE messages SET active = 0 WHERE session_id = ?1 AND id >= ?2 AND active = 1",
+        params![session_id, from],
+    )?;
+    c.execute(
+        "UPDATE sessions SET rewind_count = COALESCE(rewind_count, 0) + 1,
+                message_count = MAX(0, COALESCE(message_count, 0) - ?2) WHERE id = ?1",
+        params![session_id, taken as i64],
+    )?;
+    let words = words.map(|words| Content::decode(words).plain());
+    Ok(Some(words.unwrap_or_default()))
 }
 
 fn transcript(c: &Connection, session_id: &str, before: i64) -> Result<Transcript, StoreError> {

@@ -6,6 +6,7 @@
 mod agents;
 mod busy;
 mod checkpoint;
+mod cursors;
 mod deliveries;
 mod error;
 mod handoffs;
@@ -17,6 +18,7 @@ mod local;
 mod messages;
 mod moves;
 mod open;
+mod people;
 mod readers;
 mod routing;
 mod schema;
@@ -31,15 +33,16 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-pub use deliveries::{Delivery, DeliveryState, NewDelivery};
+pub use deliveries::{Delivery, DeliveryState, Extra, NewDelivery};
 pub use error::StoreError;
 pub use handoffs::{Answer, Claim, Pending, RowState, cut_error};
-pub use inbound::Inbound;
+pub use inbound::{Draft, Files, Inbound, NewInbound};
 pub use leases::Orphan;
 pub use local::{LocalMessage, LocalThread};
 pub use messages::NewMessage;
 pub use moves::{Departure, Left, TERMINAL};
 pub use open::OpenMode;
+pub use people::Person;
 pub use routing::Bound;
 pub use schema::HERMES_SCHEMA_VERSION;
 pub use search::Hit;

@@ -5,12 +5,17 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::journal::Changed;
 use super::routing::{self, CHAT_COLUMNS, Displaced};
-use super::{Delivery, NewDelivery, Store, StoreError, deliveries, lenient, sessions};
+use super::{
+    Delivery, Extra, NewDelivery, Store, StoreError, deliveries, inbound, lenient, sessions,
+};
 use crate::clock;
 use crate::session::{Session, Source, TERMINAL_SOURCES, farewell};
 
 /// The name of the terminal among the places that a session can go to.
 pub const TERMINAL: &str = "terminal";
+
+/// Begins the send key of the note that tells a chat that its session has left.
+const FAREWELL: &str = "left:";
 
 /// What a chat's session left behind when it went elsewhere.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +30,21 @@ pub struct Left {
 pub struct Departure {
     pub from: Source,
     pub note: Delivery,
+}
+
+impl Delivery {
+    /// The first message of a reply that may have several.
+    pub fn is_first_piece(&self) -> bool {
+        match self.send_key.rsplit_once(':') {
+            Some((_, piece)) => piece.parse::<usize>().map_or(true, |piece| piece == 0),
+            None => true,
+        }
+    }
+
+    /// It only tells the chat that its session has left.
+    pub fn is_farewell(&self) -> bool {
+        self.send_key.starts_with(FAREWELL)
+    }
 }
 
 impl Store {
@@ -71,6 +91,38 @@ impl Store {
             Ok(departure)
         })
         .await
+    }
+
+    /// The thread behind `key` is gone: it is no longer on this session as soon as all that was said there is answered, and
+    /// what was to be sent there goes to the chat around it, behind a notice.
+    pub async fn redirect_delivery(
+        &self,
+        delivery: &Delivery,
+        key: &str,
+        session_id: &str,
+        notice: &str,
+    ) -> Result<Delivery, StoreError> {
+        let (key, session_id) = (key.to_owned(), session_id.to_owned());
+        let mut redirected = delivery.clone();
+        redirected.source.thread_id = None;
+        redirected.text = format!("{notice}\n\n{}", delivery.text)
+            .trim_start()
+            .to_owned();
+        redirected.extra.replaces = None;
+        redirected.state = super::DeliveryState::Pending;
+        let result = redirected.clone();
+        self.change(move |c, changed| {
+            let entry = routing::entry(c, changed.scope, &key)?;
+            if entry.as_deref().and_then(routing::session_of).as_ref() == Some(&session_id)
+                && !inbound::waits(c, &key)?
+            {
+                routing::free(c, changed.scope, &key, &Displaced::default())?;
+                changed.keys.push(key.clone());
+            }
+            deliveries::redirect(c, &redirected)
+        })
+        .await?;
+        Ok(result)
     }
 
     /// Where the session of a chat went that is on none now.
@@ -175,11 +227,12 @@ pub(super) fn depart_from(
     }
     changed.keys.push(key.to_owned());
     let note = NewDelivery {
-        send_key: format!("left:{key}:{}", clock::now()),
+        send_key: format!("{FAREWELL}{key}:{}", clock::now()),
         source: from.clone(),
         session_id: session_id.to_owned(),
         handoff_id: None,
         text: farewell(&from.platform, went_to, earlier.is_some()),
+        extra: Extra::default(),
     };
     let note = deliveries::insert(c, &note)?;
     Ok(Some(Departure { from, note }))

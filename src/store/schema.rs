@@ -11,7 +11,7 @@ use super::StoreError;
 /// The newest `schema_version` of Hermes that we know.
 pub const HERMES_SCHEMA_VERSION: i64 = 22;
 /// The version of our own tables.
-pub(super) const OWN_SCHEMA_VERSION: i64 = 3;
+pub(super) const OWN_SCHEMA_VERSION: i64 = 4;
 
 struct Table {
     name: &'static str,
@@ -174,6 +174,7 @@ CREATE TABLE IF NOT EXISTS hermesd_handoffs (
     cancel_requested INTEGER NOT NULL DEFAULT 0,
     after_turn INTEGER NOT NULL DEFAULT 0,
     home TEXT,
+    opening INTEGER NOT NULL DEFAULT 0,
     thread TEXT,
     session_key TEXT,
     displaced TEXT,
@@ -192,6 +193,7 @@ CREATE TABLE IF NOT EXISTS hermesd_deliveries (
     handoff_id INTEGER,
     send_key TEXT NOT NULL UNIQUE,
     text TEXT NOT NULL,
+    extra TEXT,
     state TEXT NOT NULL,
     attempts INTEGER NOT NULL DEFAULT 0,
     message_id TEXT,
@@ -207,6 +209,8 @@ CREATE TABLE IF NOT EXISTS hermesd_inbound (
     session_key TEXT NOT NULL,
     source TEXT NOT NULL,
     text TEXT NOT NULL,
+    files TEXT,
+    draft TEXT,
     state TEXT NOT NULL,
     message_row INTEGER,
     error TEXT,
@@ -243,6 +247,29 @@ CREATE TABLE IF NOT EXISTS hermesd_left (
     went_to TEXT NOT NULL,
     at REAL NOT NULL
 );
+CREATE TABLE IF NOT EXISTS hermesd_cursors (
+    platform TEXT NOT NULL,
+    account TEXT NOT NULL,
+    value TEXT NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (platform, account)
+);
+CREATE TABLE IF NOT EXISTS hermesd_homes (
+    platform TEXT PRIMARY KEY,
+    home TEXT NOT NULL,
+    configured TEXT,
+    at REAL NOT NULL
+);
+CREATE TABLE IF NOT EXISTS hermesd_people (
+    platform TEXT NOT NULL,
+    user_id TEXT NOT NULL,
+    user_name TEXT,
+    code TEXT UNIQUE,
+    source TEXT NOT NULL,
+    asked_at REAL NOT NULL,
+    approved_at REAL,
+    PRIMARY KEY (platform, user_id)
+);
 CREATE TABLE IF NOT EXISTS hermesd_local_threads (
     id INTEGER PRIMARY KEY,
     chat_id TEXT NOT NULL,
@@ -277,6 +304,14 @@ DROP INDEX hermesd_deliveries_open;
 /// A handoff could not wait for the end of a turn once.
 const FROM_VERSION_2: &str =
     "ALTER TABLE hermesd_handoffs ADD COLUMN after_turn INTEGER NOT NULL DEFAULT 0;";
+
+/// Only the embedded platform could be sent to once.
+const FROM_VERSION_3: &str = "
+ALTER TABLE hermesd_handoffs ADD COLUMN opening INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE hermesd_deliveries ADD COLUMN extra TEXT;
+ALTER TABLE hermesd_inbound ADD COLUMN files TEXT;
+ALTER TABLE hermesd_inbound ADD COLUMN draft TEXT;
+";
 
 /// Makes what is missing, in one transaction. An up-to-date file is only read.
 pub(super) fn bring_up(connection: &Connection) -> Result<(), StoreError> {
@@ -327,6 +362,9 @@ fn make_missing(connection: &Connection) -> Result<(), StoreError> {
     let journal = columns(connection, "hermesd_handoffs")?;
     if !journal.is_empty() && !journal.iter().any(|column| column == "after_turn") {
         connection.execute_batch(FROM_VERSION_2)?;
+    }
+    if !journal.is_empty() && !journal.iter().any(|column| column == "opening") {
+        connection.execute_batch(FROM_VERSION_3)?;
     }
     connection.execute_batch(OWN_TABLES)?;
     connection.execute_batch("DELETE FROM hermesd_schema")?;

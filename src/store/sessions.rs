@@ -1,5 +1,7 @@
 //! Rows of `sessions`: finding, listing, making and ending them.
 
+use std::path::PathBuf;
+
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Store, StoreError, lenient};
@@ -31,6 +33,20 @@ pub enum SessionMatch {
 }
 
 impl Store {
+    /// The directory that a session works in, where it has one.
+    pub fn cwd_of(&self, session_id: &str) -> Result<Option<PathBuf>, StoreError> {
+        self.look(|c| {
+            let mut statement = c.prepare_cached("SELECT cwd FROM sessions WHERE id = ?1")?;
+            let cwd = statement
+                .query_row([session_id], |row| lenient::text(row, 0))
+                .optional()?;
+            Ok(cwd
+                .flatten()
+                .filter(|cwd| !cwd.is_empty())
+                .map(PathBuf::from))
+        })
+    }
+
     pub async fn session(&self, id: &str) -> Result<Option<Session>, StoreError> {
         let id = id.to_owned();
         self.read(move |c| by_id(c, &id)).await

@@ -1,46 +1,28 @@
 //! Sending one ledger row to its chat. Who calls records the outcome, together with what hangs on it.
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{Shows, in_words};
-use crate::agent::Question;
-use crate::clock;
-use crate::platform::{Platform, with_retries};
-use crate::session::Source;
+use crate::platform::{Outgoing, Platform, PlatformError, Tries, Unsent, with_retries};
 use crate::store::{Delivery, DeliveryState, Store, StoreError};
 
 /// What stands before a message that may be in the chat already: some platforms cannot tell whether an interrupted
 /// send arrived, and a doubled message is better than a lost one as long as the reader can see it.
 pub const MAYBE_REPEATED: &str = "(this may be a repeat) ";
 
-/// Shows an agent's question in a chat.
-pub struct InChat {
-    pub platform: Arc<dyn Platform>,
-    pub to: Source,
-}
-
-#[async_trait]
-impl Shows for InChat {
-    async fn show(&self, question: &Question) {
-        // A question that is repeated after a crash is another one: whoever asked it is gone.
-        let key = format!("question:{}", clock::now());
-        if let Err(error) = self
-            .platform
-            .send(&self.to, &in_words(question), &key)
-            .await
-        {
-            tracing::warn!(%error, platform = self.platform.name(), "a question of the agent's could not be shown");
-        }
-    }
-}
+/// How long a stop waits for a message that is on its way: cut off, it would be sent once more.
+const LAST_CALL: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeliverError {
     #[error("it could not be sent to {platform}: {reason}")]
     Failed { platform: String, reason: String },
+    /// The thread that it was for is no longer there.
+    #[error("it could not be sent to {platform}: {reason}")]
+    Gone { platform: String, reason: String },
     /// Somebody stopped it, or it is no longer to be sent.
     #[error("cancelled")]
     Cancelled,
@@ -53,10 +35,14 @@ pub async fn deliver(
     store: &Store,
     platform: &dyn Platform,
     delivery: &Delivery,
+    tries: Tries,
     cancel: &CancellationToken,
 ) -> Result<String, DeliverError> {
     if let (DeliveryState::Sent, Some(id)) = (delivery.state, &delivery.message_id) {
         return Ok(id.clone());
+    }
+    if cancel.is_cancelled() {
+        return Err(DeliverError::Cancelled);
     }
     // Where the platform knows the key of a message, sending it twice is harmless: it needs no mark and no row first.
     let idempotent = platform.capabilities().idempotent_sends;
@@ -68,19 +54,83 @@ pub async fn deliver(
     if !wanted {
         return Err(DeliverError::Cancelled);
     }
+    let way = Way::default();
+    let mut handing = pin!(hand_over(platform, delivery, tries, &way));
+    let outcome = tokio::select! {
+        outcome = &mut handing => outcome,
+        () = cancel.cancelled() => {
+            if idempotent {
+                return Err(DeliverError::Cancelled);
+            }
+            if !way.underway.load(Ordering::Relaxed) {
+                // It never went out, so that the next try is the first.
+                if delivery.state == DeliveryState::Pending && !way.unsure.load(Ordering::Relaxed) {
+                    store.delivery_put_back(delivery.id).await?;
+                }
+                return Err(DeliverError::Cancelled);
+            }
+            let last = tokio::time::timeout(LAST_CALL, handing).await;
+            last.map_err(|_| DeliverError::Cancelled)?
+        }
+    };
+    let platform = platform.name().to_owned();
+    outcome.map_err(|unsent| match unsent {
+        Unsent::Failed(reason) => DeliverError::Failed { platform, reason },
+        Unsent::Gone(reason) => DeliverError::Gone { platform, reason },
+    })
+}
+
+/// How far a message has come.
+#[derive(Default)]
+struct Way {
+    /// The platform has been called and has not answered.
+    underway: AtomicBool,
+    /// It may have arrived though nobody knows of it.
+    unsure: AtomicBool,
+}
+
+async fn hand_over(
+    platform: &dyn Platform,
+    delivery: &Delivery,
+    tries: Tries,
+    way: &Way,
+) -> Result<String, Unsent> {
+    let (to, extra) = (&delivery.source, &delivery.extra);
+    let ready = || platform.ready_for(to);
+    if let Some(shown) = &extra.replaces {
+        // What the chat was shown of it becomes the whole, which can be repeated as often as need be.
+        let edit = |_| platform.edit(to, shown, outgoing(delivery, &delivery.text));
+        match with_retries(platform.name(), tries, ready, edit).await {
+            Ok(()) => return Ok(shown.clone()),
+            Err(reason) => {
+                tracing::info!(%reason, platform = platform.name(), "what was shown of an answer cannot be changed; it is sent anew");
+            }
+        }
+    }
     let interrupted = delivery.state == DeliveryState::Sending;
     let marked = format!("{MAYBE_REPEATED}{}", delivery.text);
     let send = |unsure: bool| {
-        let repeated = !idempotent && (interrupted || unsure);
+        let repeated = !platform.capabilities().idempotent_sends
+            && (interrupted || unsure || extra.maybe_shown);
         let text = if repeated { &marked } else { &delivery.text };
-        platform.send(&delivery.source, text, &delivery.send_key)
+        let sending = platform.send(to, outgoing(delivery, text), &delivery.send_key);
+        async {
+            way.underway.store(true, Ordering::Relaxed);
+            let sent = sending.await;
+            way.underway.store(false, Ordering::Relaxed);
+            if let Err(PlatformError::Transient { unsure: true, .. }) = &sent {
+                way.unsure.store(true, Ordering::Relaxed);
+            }
+            sent
+        }
     };
-    let outcome = tokio::select! {
-        outcome = with_retries(platform.name(), send) => outcome,
-        () = cancel.cancelled() => return Err(DeliverError::Cancelled),
-    };
-    outcome.map_err(|reason| DeliverError::Failed {
-        platform: platform.name().to_owned(),
-        reason,
-    })
+    with_retries(platform.name(), tries, ready, send).await
+}
+
+fn outgoing<'a>(delivery: &'a Delivery, text: &'a str) -> Outgoing<'a> {
+    Outgoing {
+        text,
+        file: delivery.extra.file.as_deref(),
+        buttons: &delivery.extra.buttons,
+    }
 }

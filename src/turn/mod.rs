@@ -5,6 +5,7 @@
 
 pub mod deliver;
 mod lease;
+pub mod live;
 mod patience;
 mod questions;
 

@@ -12,7 +12,8 @@ use crate::agent::{Answered, Question};
 /// Shows a question to a person who does not listen to events: in a chat, say.
 #[async_trait]
 pub trait Shows: Send + Sync {
-    async fn show(&self, question: &Question);
+    /// `id` tells it from all other questions, for buttons.
+    async fn show(&self, question: &Question, id: u64);
 }
 
 /// The open questions, by session: a session has one turn, and a turn asks one thing at a time.
@@ -23,6 +24,7 @@ pub struct Questions {
 }
 
 struct Open {
+    id: u64,
     question: Question,
     answer: oneshot::Sender<Answered>,
 }
@@ -48,9 +50,16 @@ impl Questions {
 
     pub(crate) fn ask(&self, session_id: &str, question: Question) -> Asked {
         let (answer, answered) = oneshot::channel();
-        self.locked()
-            .insert(session_id.to_owned(), Open { question, answer });
+        // A button of an earlier question, or of an earlier daemon's, must not answer this one.
+        let id = fastrand::u64(..);
+        let open = Open {
+            id,
+            question,
+            answer,
+        };
+        self.locked().insert(session_id.to_owned(), open);
         Asked {
+            id,
             session_id: session_id.to_owned(),
             answered: Some(answered),
             questions: self.clone(),
@@ -72,6 +81,19 @@ impl Questions {
         Heard::Answered
     }
 
+    /// The person has pressed the button of a choice. Returns the choice; `None`: that question is no longer open.
+    pub fn choose(&self, id: u64, choice: usize) -> Option<String> {
+        let mut open = self.locked();
+        let asked = open.iter().find(|(_, open)| open.id == id);
+        let session_id = asked.map(|(session_id, _)| session_id.clone())?;
+        let label = open.get(&session_id)?.question.choices.get(choice)?.clone();
+        let _ = open
+            .remove(&session_id)?
+            .answer
+            .send(Answered::Choice(choice));
+        Some(label)
+    }
+
     pub fn is_empty(&self) -> bool {
         self.locked().is_empty()
     }
@@ -85,6 +107,7 @@ impl Questions {
 
 /// A question that waits. Dropped, it is withdrawn.
 pub(crate) struct Asked {
+    pub(crate) id: u64,
     session_id: String,
     answered: Option<oneshot::Receiver<Answered>>,
     questions: Questions,
@@ -168,6 +191,18 @@ mod tests {
         assert_eq!(questions.hear("other", "2"), Heard::NoQuestion);
         assert_eq!(questions.hear("s", " no "), Heard::Answered);
         assert_eq!(questions.hear("s", "2"), Heard::NoQuestion);
+        assert_eq!(asked.answered().await, Answered::Choice(1));
+    }
+
+    #[tokio::test]
+    async fn a_button_answers_its_own_question_only() {
+        let questions = Questions::new(Duration::from_secs(60));
+        let before = questions.ask("s", question(false)).id;
+        let asked = questions.ask("s", question(false));
+        assert_eq!(questions.choose(before, 0), None);
+        assert_eq!(questions.choose(asked.id, 2), None);
+        assert_eq!(questions.choose(asked.id, 1), Some("No".into()));
+        assert_eq!(questions.choose(asked.id, 0), None);
         assert_eq!(asked.answered().await, Answered::Choice(1));
     }
 

@@ -1,6 +1,7 @@
 //! What the tests share: temporary homes, real daemon processes, and waiting on conditions.
 
 pub mod acp;
+pub mod bot;
 mod daemon;
 pub mod endpoint;
 pub mod log;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 pub use daemon::{Daemon, Home, Ran};
 pub use program::{program, told};
-pub use seed::{SESSION, TITLE, add_session, home_channel, no_thread, seed_session};
+pub use seed::{SESSION, TITLE, add_session, home_channel, no_thread, picture, seed_session};
 pub use wire::{Wire, hello, request, somebody_hands_off};
 
 /// How long a condition may take to come true before the test fails. Generous: the machine may be busy.

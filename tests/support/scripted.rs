@@ -14,7 +14,9 @@ use hermesd::control::{Doorman, listener};
 use hermesd::daemon::Daemon;
 use hermesd::events::Bus;
 use hermesd::platform::local::Local;
-use hermesd::platform::{Capabilities, Home as HomeChannel, Opened, Platform, PlatformError};
+use hermesd::platform::{
+    Capabilities, Home as HomeChannel, Opened, Outgoing, Platform, PlatformError,
+};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use hermesd::session::{ChatType, Source};
 use tokio::sync::Semaphore;
@@ -72,6 +74,9 @@ impl Platform for Scripted {
         Capabilities {
             threads: true,
             idempotent_sends: self.idempotent,
+            idempotent_threads: true,
+            buttons: false,
+            files: false,
         }
     }
 
@@ -95,6 +100,8 @@ impl Platform for Scripted {
             None => Ok(Opened::Thread {
                 id: open_key.replace(':', "-"),
                 title: title.to_owned(),
+                repeated: false,
+                within: None,
             }),
         }
     }
@@ -110,7 +117,7 @@ impl Platform for Scripted {
     async fn send(
         &self,
         _to: &Source,
-        text: &str,
+        what: Outgoing<'_>,
         send_key: &str,
     ) -> Result<String, PlatformError> {
         if self.unanswered.load(Ordering::Relaxed) > 0 {
@@ -121,7 +128,7 @@ impl Platform for Scripted {
             return Err(error);
         }
         let mut sent = self.sent.lock().unwrap();
-        sent.push((send_key.to_owned(), text.to_owned()));
+        sent.push((send_key.to_owned(), what.text.to_owned()));
         Ok(sent.len().to_string())
     }
 }

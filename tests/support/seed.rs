@@ -2,7 +2,7 @@
 
 use hermesd::session::transcript::Role;
 use hermesd::store::NewMessage;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Home;
 
@@ -51,11 +51,29 @@ pub fn home_channel(_platform: &str) -> Option<hermesd::platform::Home> {
         chat_id: "home".into(),
         name: None,
         thread_id: None,
+        owner: None,
     })
 }
 
 pub fn no_thread() -> hermesd::platform::Opened {
-    hermesd::platform::Opened::Chat {
-        reason: "none".into(),
-    }
+    hermesd::platform::Opened::chat("none")
+}
+
+/// All that a handoff may change, as one value: a failed one has to leave it as it was.
+pub fn picture(home: &Home) -> Value {
+    let connection = home.sqlite();
+    let rows = |sql: &str| -> Vec<String> {
+        let mut statement = connection.prepare(sql).unwrap();
+        statement
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect()
+    };
+    json!({
+        "sessions": rows("SELECT json_array(id, source, user_id, session_key, chat_id, chat_type, thread_id, display_name, origin_json,
+                                 ended_at, end_reason, message_count, api_call_count) FROM sessions ORDER BY id"),
+        "messages": rows("SELECT json_array(id, role, content) FROM messages WHERE active = 1 ORDER BY id"),
+        "routing": rows("SELECT json_array(scope, session_key, entry_json) FROM gateway_routing ORDER BY session_key"),
+    })
 }

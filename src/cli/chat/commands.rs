@@ -15,6 +15,8 @@ const LISTED: usize = 10;
 impl Chat<'_> {
     pub(super) async fn perform(&mut self, command: Command, rest: &str) -> Result<Next, CliError> {
         match command {
+            // Not offered here, so that nobody gets here with them.
+            Command::Retry | Command::Status | Command::Sethome => {}
             Command::Help => self.out.line(command::help(Place::Terminal))?,
             Command::Quit => return Ok(Next::Leave),
             // Between turns there is nothing to interrupt.

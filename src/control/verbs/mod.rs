@@ -4,6 +4,7 @@ mod agents;
 mod chat;
 mod handoffs;
 mod local;
+mod pairing;
 mod sessions;
 mod status;
 
@@ -43,6 +44,9 @@ pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
         Call::PlatformList(_) => status::platforms(desk),
         Call::AgentList(_) => agents::list(desk),
         Call::AgentTest(wish) => agents::test(desk, &wish.agent).await,
+        Call::PairList(_) => pairing::list(desk).await,
+        Call::PairApprove(wish) => pairing::approve(desk, &wish.code).await,
+        Call::PairRevoke(wish) => pairing::revoke(desk, wish).await,
         Call::SessionList(wish) => sessions::list(desk, wish).await,
         Call::SessionShow(wish) => sessions::show(desk, &wish.session),
         Call::SessionTranscript(wish) => sessions::transcript(desk, wish).await,

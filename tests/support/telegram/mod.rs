@@ -24,9 +24,9 @@ use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 
 pub use plays::Play;
-pub use records::{Call, Outcome};
+pub use records::{BotMessage, Call, Outcome};
 pub use world::Rights;
-pub use writing::{ADA, BEN};
+pub use writing::{ADA, BEN, Person};
 
 use plays::Plays;
 use request::Params;

@@ -197,6 +197,15 @@ impl BotApi {
         });
     }
 
+    /// An update that comes whether or not its kind is wanted, and whatever it says.
+    pub fn brings(&self, kind: &str, content: Value) {
+        self.change(|world| {
+            let allowed = world.mailbox.allowed.take();
+            world.mailbox.put(kind, content);
+            world.mailbox.allowed = allowed;
+        });
+    }
+
     /// So many messages are taken in a second.
     pub fn limit(&self, per_second: usize) {
         self.change(|world| world.limits.overall = Some(per_second));

@@ -54,6 +54,7 @@ pub struct Writing<'a> {
     text: String,
     file: Option<(&'static str, String, Bytes, u64)>,
     album: Option<String>,
+    more: Vec<(&'static str, Value)>,
 }
 
 impl Writing<'_> {
@@ -98,6 +99,12 @@ impl Writing<'_> {
         self
     }
 
+    /// With another field, as the vendor shows it.
+    pub fn with(mut self, field: &'static str, value: Value) -> Self {
+        self.more.push((field, value));
+        self
+    }
+
     /// Sends it, and gives its number.
     pub fn send(self) -> i64 {
         let mut world = self.api.stage.world();
@@ -127,7 +134,11 @@ impl Writing<'_> {
         if let Some(album) = &self.album {
             message.insert("media_group_id".to_owned(), json!(album));
         }
-        if self.file.is_none() || !self.text.is_empty() {
+        let bare = self.file.is_none() && self.more.is_empty();
+        for (field, value) in self.more {
+            message.insert(field.to_owned(), value);
+        }
+        if bare || !self.text.is_empty() {
             message.insert(text.to_owned(), json!(self.text));
         }
         let found = found_in(&self.text);
@@ -187,6 +198,7 @@ impl BotApi {
             text: String::new(),
             file: None,
             album: None,
+            more: Vec::new(),
         }
     }
 }

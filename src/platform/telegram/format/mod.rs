@@ -11,7 +11,7 @@ mod tests;
 use crate::platform::split::{length, split};
 
 /// The longest message that Telegram takes, in UTF-16 code units without the tags.
-pub const LONGEST: usize = 4096;
+const LONGEST: usize = 4096;
 
 /// Where replies are split. Most are shown shorter than their source; this leaves room for those that grow a little.
 const SPLIT_AT: usize = 3800;
@@ -20,7 +20,7 @@ const SPLIT_AT: usize = 3800;
 const SLACK: usize = 64;
 
 /// The reply in pieces, each of which fits into a message, as `html` and as `plain`.
-pub fn pieces(markdown: &str) -> Vec<String> {
+pub(super) fn pieces(markdown: &str) -> Vec<String> {
     let fitting = |piece: String| {
         if render::page(&piece).length() <= LONGEST {
             return vec![piece];
@@ -40,12 +40,12 @@ pub fn pieces(markdown: &str) -> Vec<String> {
 /// have more than twice its source's length and 64 (in UTF-16 code units).
 ///
 /// It is blank only where the source is: a text of which nothing would be seen is shown as its source.
-pub fn html(markdown: &str) -> String {
+pub(super) fn html(markdown: &str) -> String {
     render::page(markdown).html()
 }
 
 /// What is sent when Telegram refuses the HTML: the source, which is made to be read as it is.
-pub fn plain(markdown: &str) -> String {
+pub(super) fn plain(markdown: &str) -> String {
     markdown.trim_end().to_owned()
 }
 

@@ -1,0 +1,51 @@
+//! `hermesctl pair`: who may talk to the agent because somebody let them in.
+
+use super::CliError;
+use super::args::{PairArgs, PairVerb};
+use super::backend::Backend;
+use super::output::{GOOD, Output};
+use crate::clock;
+use crate::protocol::{Call, Nothing, PairingCode, PersonName, PersonView};
+
+pub(super) async fn run(backend: &Backend, out: &Output, args: PairArgs) -> Result<(), CliError> {
+    let client = backend.daemon()?;
+    match args.verb.unwrap_or(PairVerb::List) {
+        PairVerb::List => {
+            let people: Vec<PersonView> = client.call(Call::PairList(Nothing {})).await?;
+            out.value(&people)?;
+            out.table(
+                &["PLATFORM", "ID", "NAME", "STATE"],
+                &people.iter().map(row).collect::<Vec<_>>(),
+            )
+        }
+        PairVerb::Approve { code } => {
+            let call = Call::PairApprove(PairingCode { code });
+            let person: PersonView = client.call(call).await?;
+            out.value(&person)?;
+            let name = person.name.as_deref().unwrap_or(&person.user);
+            let line = format!("{name} may talk to the agent on {}", person.platform);
+            out.line(out.styled(GOOD, &line))
+        }
+        PairVerb::Revoke { platform, id } => {
+            let person = PersonName { platform, user: id };
+            let person: PersonName = client.call(Call::PairRevoke(person)).await?;
+            out.value(&person)?;
+            let PersonName { platform, user } = person;
+            out.line(format!("{user} is no longer let in on {platform}"))
+        }
+    }
+}
+
+fn row(person: &PersonView) -> Vec<String> {
+    let now = clock::now();
+    let state = match person.approved_at {
+        Some(at) => format!("let in {} ago", clock::age(now - at)),
+        None => format!("asks since {}", clock::age(now - person.asked_at)),
+    };
+    vec![
+        person.platform.clone(),
+        person.user.clone(),
+        person.name.clone().unwrap_or_default(),
+        state,
+    ]
+}

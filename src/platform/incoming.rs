@@ -1,0 +1,82 @@
+//! What adapters hear, and where they put it.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+
+use super::registry::Platforms;
+use crate::session::{FileKind, Source};
+use crate::store::StoreError;
+
+/// Something that happened in a chat.
+#[derive(Debug, Clone)]
+pub enum Incoming {
+    Said(Said),
+    /// A message was changed after it was sent.
+    Changed {
+        source: Source,
+        message_id: String,
+        text: String,
+    },
+    Pressed(Press),
+}
+
+/// A message.
+#[derive(Debug, Clone)]
+pub struct Said {
+    pub source: Source,
+    /// The platform's own, unique in its chat.
+    pub message_id: String,
+    pub text: String,
+    pub files: Vec<RemoteFile>,
+    /// When it was sent.
+    pub at: f64,
+    /// It is for us: in a private chat, by mention, as a reply or a command. Others were only overheard.
+    pub addressed: bool,
+}
+
+/// A button below a message of ours was pressed.
+#[derive(Debug, Clone)]
+pub struct Press {
+    /// Of the one who pressed it.
+    pub source: Source,
+    pub id: String,
+    pub data: String,
+    /// The message with the button.
+    pub message_id: String,
+    /// What stands there now.
+    pub text: String,
+}
+
+/// A file that is still with the platform.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteFile {
+    pub kind: FileKind,
+    /// By which the platform gives it out.
+    pub id: String,
+    pub name: Option<String>,
+    pub mime: Option<String>,
+    pub size: Option<u64>,
+}
+
+/// Takes what adapters hear.
+#[async_trait]
+pub trait Inbox: Send + Sync {
+    /// Returns when it is kept, or need not be. An error means that it must be brought again.
+    async fn take(&self, incoming: Incoming) -> Result<(), StoreError>;
+}
+
+/// What a listening adapter holds of the house.
+pub struct Line {
+    pub inbox: Arc<dyn Inbox>,
+    pub(super) platforms: Platforms,
+    pub(super) name: &'static str,
+}
+
+impl Line {
+    /// The platform has answered: what was wrong before no longer is.
+    pub fn alive(&self) {
+        self.platforms.alive(self.name);
+    }
+}
