@@ -82,3 +82,30 @@ fn notify(state: &[NotifyState<'_>]) {
         tracing::debug!(%error, "the service manager could not be told");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_line_says_what_is_up_and_what_is_wrong_with_the_rest() {
+        let platform = |name: &str, standing, detail: Option<&str>| PlatformStatus {
+            name: name.into(),
+            standing,
+            detail: detail.map(str::to_owned),
+            home: None,
+            since: 0.0,
+        };
+        let line = status_line(&[
+            platform("local", Standing::Up, None),
+            platform("telegram", Standing::Degraded, Some("conflict")),
+            platform("discord", Standing::Off, Some("no token")),
+            platform("slack", Standing::Down, Some("wrong token")),
+        ]);
+        assert_eq!(
+            line,
+            "Ready, up: local; telegram degraded: conflict; slack down: wrong token"
+        );
+        assert_eq!(status_line(&[]), "Ready, no platform up");
+    }
+}
