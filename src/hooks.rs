@@ -17,6 +17,7 @@ use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::current::Current;
 use crate::events::{Event, Told};
 use crate::handoff::State;
 
@@ -60,11 +61,11 @@ pub struct HooksConfig {
 }
 
 /// Runs the programs of what is told, until `stop`; then those that are due are still waited for.
-pub async fn run(config: HooksConfig, mut told: Receiver<Arc<Told>>, stop: CancellationToken) {
-    if config.programs.is_empty() {
-        return;
-    }
-    let config = Arc::new(config);
+pub(crate) async fn run(
+    config: Arc<Current<HooksConfig>>,
+    mut told: Receiver<Arc<Told>>,
+    stop: CancellationToken,
+) {
     let (places, running) = (Arc::new(Semaphore::new(SIDE_BY_SIDE)), TaskTracker::new());
     loop {
         let event = tokio::select! {
@@ -91,10 +92,19 @@ pub async fn run(config: HooksConfig, mut told: Receiver<Arc<Told>>, stop: Cance
     running.wait().await;
 }
 
-fn start(config: &Arc<HooksConfig>, told: &Told, places: &Arc<Semaphore>, running: &TaskTracker) {
+fn start(
+    config: &Current<HooksConfig>,
+    told: &Told,
+    places: &Arc<Semaphore>,
+    running: &TaskTracker,
+) {
+    if config.get().programs.is_empty() {
+        return;
+    }
     let Some((name, facts)) = facts(told) else {
         return;
     };
+    let config = config.get();
     let Some(program) = config.programs.get(name).cloned() else {
         return;
     };

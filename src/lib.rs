@@ -10,6 +10,7 @@ pub mod clock;
 pub mod command;
 pub mod config;
 pub mod control;
+mod current;
 pub mod daemon;
 pub mod events;
 pub mod handoff;

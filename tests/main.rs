@@ -39,6 +39,7 @@ mod hooks;
 mod odd_rows;
 mod ownership;
 mod recovery;
+mod reload;
 mod rollback;
 mod routing_mirror;
 mod scribe;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::acp::Acp;
 use super::command::CommandAgent;
@@ -103,6 +104,19 @@ impl Agents {
         self.get(remembered.or(of_platform).unwrap_or(&self.default))
     }
 
+    /// Others have taken their place: each is closed when the last turn that it is at has ended.
+    pub async fn retire(&self) {
+        for standing in self.all.values() {
+            let Standing::Ready(agent) = standing else {
+                continue;
+            };
+            while Arc::strong_count(agent) > 1 {
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+            agent.close().await;
+        }
+    }
+
     pub async fn close(&self) {
         for standing in self.all.values() {
             if let Standing::Ready(agent) = standing {
@@ -111,6 +125,9 @@ impl Agents {
         }
     }
 }
+
+/// How often it is looked whether an agent that is to be closed still answers.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Which agent is the default when nobody says: the first of these that is ready.
 const BY_ITSELF: [&str; 3] = ["hermes", "openai", "echo"];

@@ -80,16 +80,16 @@ fn main() -> ExitCode {
         }
         return finish(check_config(&config, &Output::new(args.json)));
     }
-    serve(config)
+    serve(config, overrides)
 }
 
-fn serve(config: Config) -> ExitCode {
+fn serve(config: Config, overrides: Overrides) -> ExitCode {
     let outcome = daemon::start_log(&config.log).and_then(|()| {
         let runtime = daemon::runtime().map_err(|source| DaemonError::Io {
             what: "no runtime",
             source,
         })?;
-        let outcome = runtime.block_on(daemon::run(config));
+        let outcome = runtime.block_on(daemon::run(config, move || config::load(&overrides)));
         // What did not stop in time must not keep the process: it is resumed at the next start.
         runtime.shutdown_background();
         outcome

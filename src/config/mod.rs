@@ -182,6 +182,20 @@ impl Config {
         self.platforms.iter().find(|p| p.name == name)
     }
 
+    /// The keys whose values differ, those that only one of the two has included.
+    pub fn changed(&self, other: &Config) -> Vec<String> {
+        let keys = settings::SETTINGS.iter().map(|setting| &setting.key);
+        let value = |config: &Config, key: &String| {
+            config
+                .resolved
+                .get(key)
+                .map(|resolved| resolved.value.clone())
+        };
+        keys.filter(|key| value(self, key) != value(other, key))
+            .cloned()
+            .collect()
+    }
+
     /// Every setting with the value in force and where it came from, secrets masked.
     pub fn in_force(&self) -> impl Iterator<Item = (&str, Value, &Origin)> {
         self.resolved.iter().map(|(key, r)| {

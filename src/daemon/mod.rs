@@ -3,22 +3,25 @@
 mod home_lock;
 pub mod identity;
 mod log;
+mod reload;
 mod service;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use home_lock::{HomeLock, recorded_socket};
 pub use log::start as start_log;
+pub use reload::Reload;
 
 use crate::agent::Agents;
 use crate::clock;
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::control::{self, Desk, Doorman, Limits, listener};
+use crate::current::Current;
 use crate::events::Bus;
 use crate::handoff::queue::{self, Queue};
 use crate::handoff::{Context, watch};
@@ -31,6 +34,7 @@ use crate::store::{OpenMode, Store, StoreError};
 use crate::terminal::Terminals;
 use crate::turn::Turns;
 use identity::Identity;
+use reload::Reloader;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
@@ -75,6 +79,7 @@ pub struct Daemon {
     platforms: Platforms,
     /// Given first: no new work, finish or let go of what is at hand.
     work_stop: CancellationToken,
+    reload: Option<Reload>,
 }
 
 impl Daemon {
@@ -82,9 +87,7 @@ impl Daemon {
     pub fn assemble(config: Config) -> Result<Daemon, DaemonError> {
         let store = Store::open(&config.home, OpenMode::Create, config.accept_newer_schema)?;
         let bus = Bus::default();
-        let mut adapters: Vec<Arc<dyn Platform>> =
-            vec![Arc::new(Local::new(store.clone(), bus.clone()))];
-        adapters.extend(Telegram::configured(&config, &store).map(|t| Arc::new(t) as _));
+        let adapters = adapters(&config, &store, &bus);
         let agents = Agents::configured(&config, &store);
         Ok(Self::with(config, store, bus, adapters, agents))
     }
@@ -169,7 +172,14 @@ impl Daemon {
             terminals,
             platforms,
             work_stop,
+            reload: None,
         }
+    }
+
+    /// Lets the configuration be read anew while it is served.
+    pub fn reloading(mut self, reload: Reload) -> Daemon {
+        self.reload = Some(reload);
+        self
     }
 
     /// Serves until `stop`, then drains. The listener is handed in: it is bound before anyone is told that we are ready.
@@ -187,6 +197,7 @@ impl Daemon {
             terminals,
             platforms,
             work_stop,
+            reload,
         } = self;
         let tasks = TaskTracker::new();
         let control_stop = CancellationToken::new();
@@ -204,9 +215,10 @@ impl Daemon {
                 work_stop.clone(),
             ));
         }
+        let hooks = Arc::new(Current::new(config.hooks.clone()));
         // Before anything can happen. They end last, so that they hear of everything.
         tasks.spawn(hooks::run(
-            config.hooks.clone(),
+            hooks.clone(),
             desk.bus.listen(),
             control_stop.clone(),
         ));
@@ -216,6 +228,22 @@ impl Daemon {
         platforms.connect_all(&inbox, &tasks, &work_stop);
         router.recover();
         terminals.recover();
+        if let Some(reload) = reload {
+            let reloader = Reloader {
+                started_with: config.clone(),
+                config: config.clone(),
+                store: desk.store.clone(),
+                bus: desk.bus.clone(),
+                platforms: platforms.clone(),
+                router: router.clone(),
+                inbox,
+                turns: desk.turns.clone(),
+                hooks,
+                tasks: tasks.clone(),
+                stop: work_stop.clone(),
+            };
+            tasks.spawn(reloader.run(reload));
+        }
         tasks.spawn(service::tell_status(
             platforms,
             desk.bus.listen(),
@@ -239,7 +267,7 @@ impl Daemon {
             };
             terminals.drain().await;
             router.drain().await;
-            desk.turns.agents.close().await;
+            desk.turns.agents().close().await;
             control_stop.cancel();
             tasks.wait().await;
             ended.unwrap_or(Err(StoreError::Closed))
@@ -254,6 +282,14 @@ impl Daemon {
     }
 }
 
+/// Those that the configuration wants, and the embedded one.
+fn adapters(config: &Config, store: &Store, bus: &Bus) -> Vec<Arc<dyn Platform>> {
+    let mut adapters: Vec<Arc<dyn Platform>> =
+        vec![Arc::new(Local::new(store.clone(), bus.clone()))];
+    adapters.extend(Telegram::configured(config, store).map(|t| Arc::new(t) as _));
+    adapters
+}
+
 /// What a start would find wrong with the configuration beyond its form.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     log::filter(&config.log)?;
@@ -261,14 +297,21 @@ pub fn check(config: &Config) -> Result<(), DaemonError> {
     Ok(())
 }
 
-/// Runs hermesd in the foreground until a signal ends it.
-pub async fn run(config: Config) -> Result<(), DaemonError> {
+/// Runs hermesd in the foreground until a signal ends it. `load` reads the configuration anew.
+pub async fn run(
+    config: Config,
+    load: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
+) -> Result<(), DaemonError> {
     let doorman = Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
     // Before anyone can know that we are here: a stop that comes early is a clean one too.
     let stop = CancellationToken::new();
-    stop_on_signals(&stop)?;
+    let hangups = stop_on_signals(&stop)?;
     let lock = HomeLock::take(&config)?;
-    let daemon = Daemon::assemble(config.clone())?;
+    let reload = Reload {
+        load: Box::new(load),
+        hangups,
+    };
+    let daemon = Daemon::assemble(config.clone())?.reloading(reload);
     let activated = listener::activated().map_err(|source| DaemonError::Io {
         what: "the socket from systemd cannot be used",
         source,
@@ -287,7 +330,8 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
     Ok(())
 }
 
-fn stop_on_signals(stop: &CancellationToken) -> Result<(), DaemonError> {
+/// Returns the signal that asks for a reload, which from now on kills nobody.
+fn stop_on_signals(stop: &CancellationToken) -> Result<Signal, DaemonError> {
     let failed = |source| DaemonError::Io {
         what: "signals cannot be handled",
         source,
@@ -300,16 +344,7 @@ fn stop_on_signals(stop: &CancellationToken) -> Result<(), DaemonError> {
             }
         });
     }
-    // Not a reason to die; settings are read at the start only.
-    let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
-    tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            tracing::info!(
-                "SIGHUP: the configuration is read at start only; restart hermesd to apply changes"
-            );
-        }
-    });
-    Ok(())
+    signal(SignalKind::hangup()).map_err(failed)
 }
 
 /// A runtime small enough for a daemon that mostly waits: a second worker would only be woken to find nothing to do. Long

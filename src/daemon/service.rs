@@ -25,6 +25,20 @@ pub(super) fn ready(home: &Path) {
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
 }
 
+pub(super) fn reloading() {
+    let mut state = vec![NotifyState::Reloading];
+    state.extend(NotifyState::monotonic_usec_now());
+    notify(&state);
+}
+
+pub(super) fn reloaded(platforms: &[PlatformStatus], error: Option<&str>) {
+    let mut status = status_line(platforms);
+    if let Some(error) = error {
+        status.push_str(&format!("; not reloaded: {error}"));
+    }
+    notify(&[NotifyState::Ready, NotifyState::Status(&status)]);
+}
+
 pub(super) fn stopping(drain: Duration) {
     let micros = u32::try_from(drain.as_micros() + 5_000_000).unwrap_or(u32::MAX);
     notify(&[

@@ -67,6 +67,28 @@ pub enum Availability {
 struct Entry {
     adapter: Option<Arc<dyn Platform>>,
     status: PlatformStatus,
+    /// Ends the supervision of this adapter.
+    stop: CancellationToken,
+}
+
+impl Entry {
+    fn new(settings: &PlatformConfig, adapter: Option<Arc<dyn Platform>>) -> Entry {
+        let (standing, detail) = match off_reason(settings, adapter.is_some()) {
+            Some(reason) => (Standing::Off, Some(reason)),
+            None => (Standing::Connecting, None),
+        };
+        Entry {
+            adapter: adapter.filter(|_| standing != Standing::Off),
+            status: PlatformStatus {
+                name: settings.name.clone(),
+                standing,
+                detail,
+                home: settings.home_channel.clone(),
+                since: clock::now(),
+            },
+            stop: CancellationToken::new(),
+        }
+    }
 }
 
 /// All platforms by name. Cheap to clone.
@@ -82,28 +104,14 @@ pub struct Platforms {
 impl Platforms {
     /// The adapters at hand, and a status for every platform that is known by name.
     pub fn new(config: &Config, adapters: Vec<Arc<dyn Platform>>, bus: Bus) -> Platforms {
-        let mut entries = BTreeMap::new();
-        for settings in &config.platforms {
-            let adapter = adapters.iter().find(|a| a.name() == settings.name).cloned();
-            let (standing, detail) = match off_reason(settings, adapter.is_some()) {
-                Some(reason) => (Standing::Off, Some(reason)),
-                None => (Standing::Connecting, None),
-            };
-            let status = PlatformStatus {
-                name: settings.name.clone(),
-                standing,
-                detail,
-                home: settings.home_channel.clone(),
-                since: clock::now(),
-            };
-            entries.insert(
+        let entry = |settings: &PlatformConfig| {
+            let adapter = adapters.iter().find(|a| a.name() == settings.name);
+            (
                 settings.name.clone(),
-                Entry {
-                    adapter: adapter.filter(|_| standing != Standing::Off),
-                    status,
-                },
-            );
-        }
+                Entry::new(settings, adapter.cloned()),
+            )
+        };
+        let entries = config.platforms.iter().map(entry).collect();
         Platforms {
             entries: Arc::new(Mutex::new(entries)),
             changed: Arc::default(),
@@ -137,17 +145,60 @@ impl Platforms {
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) {
-        let adapters: Vec<_> =
-            self.locked(|entries| entries.values().filter_map(|e| e.adapter.clone()).collect());
-        for adapter in adapters {
-            let (this, stop, inbox) = (self.clone(), stop.clone(), inbox.clone());
-            tracker.spawn(async move {
-                tokio::select! {
-                    () = this.supervise(adapter, inbox) => {}
-                    () = stop.cancelled() => {}
-                }
-            });
+        let names: Vec<String> = self.locked(|entries| entries.keys().cloned().collect());
+        for name in names {
+            self.begin(&name, inbox, tracker, stop);
         }
+    }
+
+    /// Begins to supervise a platform that has an adapter.
+    fn begin(
+        &self,
+        name: &str,
+        inbox: &Arc<dyn Inbox>,
+        tracker: &TaskTracker,
+        stop: &CancellationToken,
+    ) {
+        let found = self.locked(|entries| {
+            let entry = entries.get(name)?;
+            Some((entry.adapter.clone()?, entry.stop.clone()))
+        });
+        let Some((adapter, replaced)) = found else {
+            return;
+        };
+        let (this, stop, inbox) = (self.clone(), stop.clone(), inbox.clone());
+        tracker.spawn(async move {
+            tokio::select! {
+                () = this.supervise(adapter, inbox) => {}
+                () = stop.cancelled() => {}
+                () = replaced.cancelled() => {}
+            }
+        });
+    }
+
+    /// Puts another adapter, or none, in the place of a platform's. What is on its way with the old one goes on.
+    pub fn replace(
+        &self,
+        settings: &PlatformConfig,
+        adapter: Option<Arc<dyn Platform>>,
+        inbox: &Arc<dyn Inbox>,
+        tracker: &TaskTracker,
+        stop: &CancellationToken,
+    ) {
+        let entry = Entry::new(settings, adapter);
+        let (state, detail) = (entry.status.standing.as_str(), entry.status.detail.clone());
+        let before = self.locked(|entries| entries.insert(settings.name.clone(), entry));
+        if let Some(before) = before {
+            before.stop.cancel();
+        }
+        self.bus.tell(Event::PlatformChanged {
+            platform: settings.name.clone(),
+            state,
+            detail,
+        });
+        self.changed.notify_one();
+        self.standings.send_replace(());
+        self.begin(&settings.name, inbox, tracker, stop);
     }
 
     async fn supervise(&self, adapter: Arc<dyn Platform>, inbox: Arc<dyn Inbox>) {
@@ -292,6 +343,18 @@ impl Platforms {
                 Err(error) => tracing::warn!(%error, "chosen home channels could not be read"),
             }
         }
+    }
+
+    /// The homes as they are configured, and as people have chosen them.
+    pub fn reload_homes(&self, config: &Config, store: &Store) {
+        self.locked(|entries| {
+            for settings in &config.platforms {
+                if let Some(entry) = entries.get_mut(&settings.name) {
+                    entry.status.home.clone_from(&settings.home_channel);
+                }
+            }
+        });
+        self.adopt_homes(config, store);
     }
 
     /// From now on handoffs to this platform go there.

@@ -141,7 +141,7 @@ impl Inner {
             draft: inbound.draft.clone(),
         };
         let stream = async {
-            if self.chats_config.stream {
+            if self.rules.get().chats.stream {
                 live.show(streamed, done).await;
             }
         };

@@ -90,7 +90,8 @@ impl Inner {
             owner: source.user_id.clone(),
         };
         let platform = &source.platform;
-        let configured = self.configured_homes.get(platform).map(String::as_str);
+        let rules = self.rules.get();
+        let configured = rules.homes.get(platform).map(String::as_str);
         let choose = || self.store.choose_home(platform, &home, configured);
         patiently(&self.stop, choose).await?;
         tracing::info!(platform, chat = home.chat_id, "a home channel was chosen");

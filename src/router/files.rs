@@ -61,7 +61,7 @@ impl Inner {
         n: usize,
         file: &RemoteFile,
     ) -> Result<Attachment, String> {
-        let largest = self.chats_config.largest_file;
+        let largest = self.rules.get().chats.largest_file;
         if file.size.is_some_and(|size| size > largest) {
             return Err(format!("it is larger than {} MB", largest / 1_000_000));
         }

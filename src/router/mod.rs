@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::command::{self, Command, Place, Typed};
-use crate::config::{ChatsConfig, Config};
+use crate::config::{ChatsConfig, Config, PlatformConfig};
+use crate::current::Current;
 use crate::events::{Bus, Event};
 use crate::platform::{Button, Platforms, Tries, local};
 use crate::session::{KeyRules, Session, no_longer_here, session_key};
@@ -40,10 +41,7 @@ struct Inner {
     platforms: Platforms,
     turns: Arc<Turns>,
     keys: KeyRules,
-    doors: Doors,
-    chats_config: ChatsConfig,
-    /// The chats that platforms were configured to hand off to.
-    configured_homes: HashMap<String, String>,
+    rules: Current<Rules>,
     home: PathBuf,
     bus: Bus,
     tracker: TaskTracker,
@@ -56,6 +54,28 @@ struct Inner {
     passed_over: Mutex<HashSet<String>>,
     /// Given when what the last run left is in `chats`. Nothing is answered before: it would overtake that.
     recovered: CancellationToken,
+}
+
+/// What a reload may change.
+struct Rules {
+    doors: Doors,
+    chats: ChatsConfig,
+    /// The chats that platforms were configured to hand off to.
+    homes: HashMap<String, String>,
+}
+
+impl Rules {
+    fn new(config: &Config) -> Rules {
+        let home_of = |p: &PlatformConfig| {
+            let home = p.home_channel.as_ref()?;
+            Some((p.name.clone(), home.chat_id.clone()))
+        };
+        Rules {
+            doors: Doors::new(config),
+            chats: config.chats.clone(),
+            homes: config.platforms.iter().filter_map(home_of).collect(),
+        }
+    }
 }
 
 /// The messages themselves are in the store.
@@ -120,18 +140,12 @@ impl Router {
         bus: Bus,
         stop: CancellationToken,
     ) -> Router {
-        let home_of = |p: &crate::config::PlatformConfig| {
-            let home = p.home_channel.as_ref()?;
-            Some((p.name.clone(), home.chat_id.clone()))
-        };
         let inner = Inner {
             store,
             platforms,
             turns,
             keys: config.keys,
-            doors: Doors::new(config),
-            chats_config: config.chats.clone(),
-            configured_homes: config.platforms.iter().filter_map(home_of).collect(),
+            rules: Current::new(Rules::new(config)),
             home: config.home.clone(),
             bus,
             tracker: TaskTracker::new(),
@@ -174,6 +188,11 @@ impl Router {
         self.inner.bus.tell(local::told(&said));
         self.inner.take_in(inbound).await;
         Ok(said)
+    }
+
+    /// From now on these rules hold.
+    pub fn reload(&self, config: &Config) {
+        self.inner.rules.set(Rules::new(config));
     }
 
     /// What is to be sent of a reply.

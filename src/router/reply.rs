@@ -58,13 +58,14 @@ impl Inner {
             return to.pieces(reply, platform.as_deref());
         }
         let (mut text, named) = produced(reply);
+        let rules = self.rules.get();
         let roots: Vec<PathBuf> = cwd
             .into_iter()
-            .chain(self.chats_config.send_files_from.iter().cloned())
+            .chain(rules.chats.send_files_from.iter().cloned())
             .collect();
         let mut files = Vec::new();
         for path in named {
-            match may_be_sent(&path, &roots, self.chats_config.largest_file) {
+            match may_be_sent(&path, &roots, rules.chats.largest_file) {
                 Ok(path) => files.push(path),
                 Err(why) => text.push_str(&format!("\n\n({why})")),
             }

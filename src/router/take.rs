@@ -66,7 +66,7 @@ impl Inner {
             );
             return Ok(());
         };
-        match self.chats_config.backlog_age {
+        match self.rules.get().chats.backlog_age {
             Some(age) if clock::now() - said.at > age.as_secs_f64() => {
                 self.pass_over(&inbound).await
             }
@@ -79,7 +79,7 @@ impl Inner {
 
     async fn verdict(&self, source: &Source) -> Result<Verdict, StoreError> {
         patiently(&self.stop, || async {
-            self.doors.verdict(&self.store, source)
+            self.rules.get().doors.verdict(&self.store, source)
         })
         .await
     }

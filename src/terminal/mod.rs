@@ -127,7 +127,7 @@ impl Terminals {
         let Some(name) = &seat.agent else {
             return turns.agent_of(&seat.session_id, source);
         };
-        let agent = turns.agents.get(name).map_err(TurnError::Agent);
+        let agent = turns.agents().get(name).map_err(TurnError::Agent);
         Ok(agent.map(|agent| {
             let scribe = agent.scribe(source);
             (agent, scribe)

@@ -40,7 +40,7 @@ impl Terminals {
     pub async fn open(&self, wish: Opening) -> Result<Opened, RequestError> {
         self.inner.recovered.cancelled().await;
         if let Some(name) = &wish.agent {
-            let agent = self.inner.turns.agents.get(name);
+            let agent = self.inner.turns.agents().get(name);
             agent.map_err(|why| refusal("no_agent", why, "see `hermesctl agents`"))?;
         }
         let Some(name) = &wish.session else {

@@ -24,6 +24,7 @@ pub use crate::agent::Streamed;
 use crate::agent::{Agent, AgentError, Agents, Prompt, Pulse, Reply, Sink};
 use crate::caught::caught;
 use crate::clock;
+use crate::current::Current;
 use crate::events::{Bus, Event};
 use crate::session::Session;
 use crate::session::transcript::Transcript;
@@ -75,9 +76,9 @@ pub type Chosen = Result<(Arc<dyn Agent>, Scribe), TurnError>;
 pub struct Turns {
     pub leases: Leases,
     pub questions: Questions,
-    pub agents: Agents,
+    agents: Current<Agents>,
     store: Store,
-    clocks: Clocks,
+    clocks: Current<Clocks>,
     bus: Bus,
     /// Numbers the turns of this daemon's life.
     turns: AtomicU64,
@@ -88,19 +89,31 @@ impl Turns {
         Turns {
             leases: Leases::default(),
             questions: Questions::new(clocks.question),
-            agents,
+            agents: Current::new(agents),
             store,
-            clocks,
+            clocks: Current::new(clocks),
             bus,
             turns: AtomicU64::new(0),
         }
+    }
+
+    /// All who can answer.
+    pub fn agents(&self) -> Arc<Agents> {
+        self.agents.get()
+    }
+
+    /// From now on these answer, within these times. Returns who did before, and may still be at it.
+    pub fn reload(&self, agents: Agents, clocks: Clocks) -> Arc<Agents> {
+        self.questions.set_patience(clocks.question);
+        self.clocks.set(clocks);
+        self.agents.set(agents)
     }
 
     /// Who answers in this session.
     pub fn agent_of(&self, session_id: &str, platform: &str) -> Result<Chosen, StoreError> {
         let remembered = self.store.remembered_agent(session_id)?;
         let source = self.store.source_of(session_id)?;
-        let chosen = self.agents.choose(remembered.as_deref(), platform);
+        let chosen = self.agents().choose(remembered.as_deref(), platform);
         let chosen = chosen.map(|agent| {
             let scribe = agent.scribe(source.as_deref().unwrap_or(platform));
             (agent, scribe)
@@ -209,17 +222,16 @@ impl Turns {
 
     /// Resolves when one of the clocks has run out, with its time and the setting that says so.
     async fn run_out(&self, sink: &Sink<'_>) -> (Duration, &'static str) {
-        let mut whole = Instant::now() + self.clocks.whole;
+        let clocks = self.clocks.get();
+        let mut whole = Instant::now() + clocks.whole;
         loop {
             let pulse = sink.pulse();
             let patience = match pulse {
                 Pulse { asking: true, .. } => None,
                 Pulse { begun: false, .. } => {
-                    self.clocks.first.map(|t| (t, "agent.first_token_timeout"))
+                    clocks.first.map(|t| (t, "agent.first_token_timeout"))
                 }
-                Pulse { begun: true, .. } => {
-                    self.clocks.silence.map(|t| (t, "agent.silence_timeout"))
-                }
+                Pulse { begun: true, .. } => clocks.silence.map(|t| (t, "agent.silence_timeout")),
             };
             if pulse.asking {
                 // The person's time is not the agent's.
@@ -230,7 +242,7 @@ impl Turns {
             }
             let now = Instant::now();
             if now >= whole {
-                return (self.clocks.whole, "agent.timeout");
+                return (clocks.whole, "agent.timeout");
             }
             let mut next = whole;
             if let Some((time, which)) = patience {

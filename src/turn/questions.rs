@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use tokio::sync::oneshot;
 
 use crate::agent::{Answered, Question};
+use crate::current::Current;
 
 /// Shows a question to a person who does not listen to events: in a chat, say.
 #[async_trait]
@@ -20,7 +21,7 @@ pub trait Shows: Send + Sync {
 #[derive(Clone)]
 pub struct Questions {
     open: Arc<Mutex<HashMap<String, Open>>>,
-    patience: Duration,
+    patience: Arc<Current<Duration>>,
 }
 
 struct Open {
@@ -44,8 +45,13 @@ impl Questions {
     pub fn new(patience: Duration) -> Questions {
         Questions {
             open: Arc::default(),
-            patience,
+            patience: Arc::new(Current::new(patience)),
         }
+    }
+
+    /// How long people may take from now on.
+    pub(crate) fn set_patience(&self, patience: Duration) {
+        self.patience.set(patience);
     }
 
     pub(crate) fn ask(&self, session_id: &str, question: Question) -> Asked {
@@ -118,7 +124,7 @@ impl Asked {
         let Some(answered) = self.answered.take() else {
             return Answered::Nobody;
         };
-        match tokio::time::timeout(self.questions.patience, answered).await {
+        match tokio::time::timeout(*self.questions.patience.get(), answered).await {
             Ok(Ok(answer)) => answer,
             _ => Answered::Nobody,
         }

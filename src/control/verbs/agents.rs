@@ -10,7 +10,7 @@ use crate::store::Scribe;
 const FIRST_WORDS: usize = 200;
 
 pub(super) fn list(desk: &Desk) -> Answer {
-    let agents = &desk.turns.agents;
+    let agents = desk.turns.agents();
     let view = |(name, standing): (&str, &Standing)| {
         let (ready, detail) = match standing {
             Standing::Ready(agent) => (Some(agent), None),
@@ -29,7 +29,7 @@ pub(super) fn list(desk: &Desk) -> Answer {
 }
 
 pub(super) async fn test(desk: &Desk, name: &str) -> Answer {
-    let agent = desk.turns.agents.get(name);
+    let agent = desk.turns.agents().get(name);
     let agent = agent.map_err(|why| refused("no_agent", why, "see `hermesctl agents`"))?;
     let probe = desk.turns.probe(agent.as_ref()).await;
     let (reply, error) = match probe.outcome {

@@ -40,7 +40,7 @@ pub(super) async fn status(desk: &Desk) -> Answer {
         pid: std::process::id(),
         home: desk.home.clone(),
         started_at: desk.started_at,
-        agent: desk.turns.agents.default_name().into(),
+        agent: desk.turns.agents().default_name().into(),
         sessions: desk.store.session_count().await?,
         handoffs_running: desk.queue.running(),
         turns_running: desk.turns.leases.count(),

@@ -1,0 +1,23 @@
+//! Something that a reload exchanges while others use it. Whoever has taken it goes on with what they have.
+
+use std::sync::{Arc, RwLock};
+
+#[derive(Debug, Default)]
+pub(crate) struct Current<T>(RwLock<Arc<T>>);
+
+impl<T> Current<T> {
+    pub(crate) fn new(value: T) -> Current<T> {
+        Current(RwLock::new(Arc::new(value)))
+    }
+
+    pub(crate) fn get(&self) -> Arc<T> {
+        let current = self.0.read();
+        current.unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// Returns what was there before.
+    pub(crate) fn set(&self, value: T) -> Arc<T> {
+        let mut current = self.0.write().unwrap_or_else(|e| e.into_inner());
+        std::mem::replace(&mut current, Arc::new(value))
+    }
+}
