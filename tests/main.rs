@@ -29,6 +29,7 @@ mod config_files;
 mod control_hostile;
 mod control_socket;
 mod control_start;
+mod doctor;
 mod fake_telegram;
 mod fake_telegram_chats;
 mod fake_telegram_library;

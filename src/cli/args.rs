@@ -65,6 +65,8 @@ pub enum Verb {
     Platforms,
     /// Show what the daemon is doing.
     Status,
+    /// Look everything over, and say what to do about what is wrong.
+    Doctor,
     /// Show what happened lately, or follow what happens now.
     Events(EventsArgs),
     /// Read and write a chat of the embedded platform.

@@ -46,7 +46,7 @@ impl Backend {
 }
 
 /// The daemon that serves this home. A socket that leads to another home's daemon does not count, unless it was named.
-async fn find_daemon(
+pub(super) async fn find_daemon(
     config: &Config,
     socket_is_explicit: bool,
 ) -> Result<Option<Client>, CliError> {

@@ -6,6 +6,7 @@ mod attach;
 mod backend;
 mod chat;
 pub mod demo;
+mod doctor;
 mod error;
 mod events;
 mod export;
@@ -41,6 +42,9 @@ pub async fn run(args: Args) -> Result<(), CliError> {
             .values
             .push(("control.socket", socket.display().to_string()));
     }
+    if matches!(args.verb, Verb::Doctor) {
+        return doctor::run(&overrides, args.socket.is_some(), &out).await;
+    }
     let config = config::load(&overrides)?;
     let backend = Backend::open(&config, args.socket.is_some()).await?;
     match args.verb {
@@ -52,6 +56,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         Verb::Agents(wish) => agents::run(&backend, &out, wish).await,
         Verb::Pair(wish) => pair::run(&backend, &out, wish).await,
         Verb::Platforms => platforms::run(&backend, &config, &out).await,
+        Verb::Doctor => Ok(()),
         Verb::Status => status::run(&backend, &config, &out).await,
         Verb::Events(wish) => events::run(&backend, &out, wish).await,
         Verb::Attach(wish) => attach::run(&backend, &config, &out, wish).await,

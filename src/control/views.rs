@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use crate::events::{Event, Told};
 use crate::handoff::Handoff;
-use crate::platform::{Opened, PlatformStatus};
+use crate::platform::{Finding, Opened, PlatformStatus};
 use crate::protocol::{
-    EventKind, EventView, HandoffView, HitView, LocalMessageView, LocalThreadView, MAX_FRAME,
-    MessageView, PersonView, PlatformView, SessionView, StageView, TranscriptView,
+    EventKind, EventView, FindingView, HandoffView, HitView, LocalMessageView, LocalThreadView,
+    MAX_FRAME, MessageView, PersonView, PlatformView, SessionView, StageView, TranscriptView,
 };
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Transcript};
@@ -363,5 +363,14 @@ pub fn person(person: Person) -> PersonView {
         name: person.user_name,
         asked_at: person.asked_at,
         approved_at: person.approved_at,
+    }
+}
+
+pub fn finding(finding: Finding) -> FindingView {
+    FindingView {
+        what: finding.what,
+        grade: finding.grade.as_str().to_owned(),
+        detail: finding.detail,
+        remedy: finding.remedy,
     }
 }

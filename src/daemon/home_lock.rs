@@ -95,7 +95,7 @@ fn lock(path: &Path) -> Result<Result<Flock<File>, Value>, DaemonError> {
 }
 
 /// A gateway that `gateway_state.json` names and that lives, for the case that it runs without its lock.
-fn recorded_gateway(home: &Path) -> Option<u64> {
+pub fn recorded_gateway(home: &Path) -> Option<u64> {
     let state: Value =
         serde_json::from_str(&std::fs::read_to_string(home.join("gateway_state.json")).ok()?)
             .ok()?;

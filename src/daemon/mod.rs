@@ -13,7 +13,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use home_lock::{HomeLock, recorded_socket};
+pub use home_lock::{HomeLock, recorded_gateway, recorded_socket};
 pub use log::start as start_log;
 pub use reload::Reload;
 
@@ -283,7 +283,7 @@ impl Daemon {
 }
 
 /// Those that the configuration wants, and the embedded one.
-fn adapters(config: &Config, store: &Store, bus: &Bus) -> Vec<Arc<dyn Platform>> {
+pub fn adapters(config: &Config, store: &Store, bus: &Bus) -> Vec<Arc<dyn Platform>> {
     let mut adapters: Vec<Arc<dyn Platform>> =
         vec![Arc::new(Local::new(store.clone(), bus.clone()))];
     adapters.extend(Telegram::configured(config, store).map(|t| Arc::new(t) as _));

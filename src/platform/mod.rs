@@ -120,6 +120,68 @@ pub struct Capabilities {
     pub files: bool,
 }
 
+/// Something that was looked at, and what was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub what: String,
+    pub grade: Grade,
+    pub detail: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    Good,
+    /// It works, though perhaps not as somebody wishes.
+    Doubtful,
+    Bad,
+}
+
+impl Grade {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Grade::Good => "good",
+            Grade::Doubtful => "doubtful",
+            Grade::Bad => "bad",
+        }
+    }
+}
+
+impl Finding {
+    pub fn good(what: impl Into<String>, detail: impl Into<String>) -> Finding {
+        Finding {
+            what: what.into(),
+            grade: Grade::Good,
+            detail: detail.into(),
+            remedy: None,
+        }
+    }
+
+    pub fn doubtful(
+        what: impl Into<String>,
+        detail: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding {
+            grade: Grade::Doubtful,
+            remedy: Some(remedy.into()),
+            ..Finding::good(what, detail)
+        }
+    }
+
+    pub fn bad(
+        what: impl Into<String>,
+        detail: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        Finding {
+            grade: Grade::Bad,
+            ..Finding::doubtful(what, detail, remedy)
+        }
+    }
+}
+
 #[async_trait]
 pub trait Platform: Send + Sync {
     fn name(&self) -> &'static str;
@@ -128,6 +190,11 @@ pub trait Platform: Send + Sync {
 
     /// Returns when the platform can be used. Tried again with backoff until it succeeds.
     async fn connect(&self) -> Result<(), PlatformError>;
+
+    /// Looks whether a handoff to this home would find what it needs.
+    async fn examine(&self, _home: Option<&Home>) -> Vec<Finding> {
+        Vec::new()
+    }
 
     /// Hears what is said there and puts it into the line's inbox, until it no longer can; then it is connected anew.
     async fn listen(&self, _line: &Line) -> PlatformError {

@@ -13,6 +13,9 @@ pub enum Call {
     Status(Nothing),
     #[serde(rename = "platform.list")]
     PlatformList(Nothing),
+    /// Looks whether a handoff to a platform would find what it needs.
+    #[serde(rename = "platform.examine")]
+    PlatformExamine(PlatformName),
     #[serde(rename = "agent.list")]
     AgentList(Nothing),
     /// Asks an agent one thing, outside of any session.
@@ -80,10 +83,11 @@ pub enum Call {
 }
 
 /// The methods, for telling an unknown one from wrong parameters and for the manual.
-pub const METHODS: [&str; 29] = [
+pub const METHODS: [&str; 30] = [
     "hello",
     "status",
     "platform.list",
+    "platform.examine",
     "agent.list",
     "agent.test",
     "pair.list",
@@ -115,6 +119,12 @@ pub const METHODS: [&str; 29] = [
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Nothing {}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlatformName {
+    pub platform: String,
+}
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

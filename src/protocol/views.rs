@@ -3,6 +3,18 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+/// Something that was looked at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FindingView {
+    pub what: String,
+    /// `good`, `doubtful` or `bad`.
+    pub grade: String,
+    pub detail: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+}
+
 /// Somebody who was let in, or asks for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PersonView {

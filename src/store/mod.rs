@@ -147,6 +147,15 @@ impl Store {
         self.inner.file.is_replaced()
     }
 
+    /// Whether the file is sound. `Some`: what is wrong with it.
+    pub async fn check(&self) -> Result<Option<String>, StoreError> {
+        self.read(|c| {
+            let found: String = c.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+            Ok(Some(found).filter(|found| found != "ok"))
+        })
+        .await
+    }
+
     /// A number that changes when another program (or another connection) has committed to the database.
     pub async fn foreign_version(&self) -> Result<i64, StoreError> {
         self.inner.writer.data_version().await

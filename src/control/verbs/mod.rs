@@ -42,6 +42,7 @@ pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
         )),
         Call::Status(_) => status::status(desk).await,
         Call::PlatformList(_) => status::platforms(desk),
+        Call::PlatformExamine(wish) => status::examine(desk, &wish.platform).await,
         Call::AgentList(_) => agents::list(desk),
         Call::AgentTest(wish) => agents::test(desk, &wish.agent).await,
         Call::PairList(_) => pairing::list(desk).await,

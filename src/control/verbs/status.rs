@@ -1,8 +1,8 @@
-//! `hello`, `status`, `platform.list`.
+//! `hello`, `status`, `platform.list`, `platform.examine`.
 
 use std::sync::atomic::Ordering;
 
-use super::{Answer, answer};
+use super::{Answer, answer, refused};
 use crate::control::{Desk, views};
 use crate::protocol::{Hello, HelloView, PROTOCOL, PlatformView, RpcError, StatusView, code};
 
@@ -51,6 +51,19 @@ pub(super) async fn status(desk: &Desk) -> Answer {
 
 pub(super) fn platforms(desk: &Desk) -> Answer {
     answer(&platform_views(desk))
+}
+
+pub(super) async fn examine(desk: &Desk, name: &str) -> Answer {
+    let Some(platform) = desk.platforms.adapter(name) else {
+        return Err(refused(
+            "platform_off",
+            format!("{name} is not available"),
+            "see `hermesctl platforms`",
+        ));
+    };
+    let home = desk.platforms.home(name);
+    let found = platform.examine(home.as_ref()).await;
+    answer(&found.into_iter().map(views::finding).collect::<Vec<_>>())
 }
 
 fn platform_views(desk: &Desk) -> Vec<PlatformView> {

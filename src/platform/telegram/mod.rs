@@ -1,6 +1,7 @@
 //! Telegram, by way of its Bot API: long polling in, messages out.
 
 mod call;
+mod examine;
 mod format;
 mod hear;
 mod listen;
@@ -18,8 +19,8 @@ use teloxide::payloads::{CreateForumTopic, GetChat, GetMe, SetMyCommands};
 use teloxide::types::BotCommand;
 
 use super::{
-    Capabilities, Home, Line, Opened, Outgoing, Pace, Platform, PlatformError, Press, Rate,
-    RemoteFile,
+    Capabilities, Finding, Home, Line, Opened, Outgoing, Pace, Platform, PlatformError, Press,
+    Rate, RemoteFile,
 };
 use crate::command::{self, Place};
 use crate::config::{Config, TelegramConfig};
@@ -160,6 +161,10 @@ impl Platform for Telegram {
             self.menu().await;
         }
         Ok(())
+    }
+
+    async fn examine(&self, home: Option<&Home>) -> Vec<Finding> {
+        self.look_around(home).await
     }
 
     async fn listen(&self, line: &Line) -> PlatformError {

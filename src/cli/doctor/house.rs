@@ -1,0 +1,139 @@
+//! Files, database, disk and daemon.
+
+use std::collections::BTreeSet;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use nix::sys::statvfs::statvfs;
+
+use crate::cli::CliError;
+use crate::client::Client;
+use crate::config::settings::find;
+use crate::config::{Config, Origin};
+use crate::daemon::recorded_gateway;
+use crate::platform::Finding;
+use crate::store::{OpenMode, Store, StoreError};
+
+/// With less than this, in bytes, a conversation may soon find the disk full.
+const LITTLE_SPACE: u64 = 200_000_000;
+
+/// Files that hold secrets are for their owner alone.
+pub(super) fn secrets(config: &Config) -> Vec<Finding> {
+    let secret = |key: &str| find(key).is_some_and(|setting| setting.secret);
+    let files: BTreeSet<PathBuf> = config
+        .in_force()
+        .filter(|(key, ..)| secret(key))
+        .filter_map(|(_, _, origin)| file_of(origin))
+        .collect();
+    files.into_iter().map(|path| mode(&path)).collect()
+}
+
+fn file_of(origin: &Origin) -> Option<PathBuf> {
+    match origin {
+        Origin::Toml { path, .. } | Origin::DotEnv { path, .. } | Origin::Hermes { path, .. } => {
+            Some(path.clone())
+        }
+        _ => None,
+    }
+}
+
+fn mode(path: &Path) -> Finding {
+    let shown = path.display();
+    match path.metadata() {
+        Ok(file) if file.permissions().mode() & 0o077 != 0 => Finding::bad(
+            "secrets",
+            format!("others can read {shown}, which has a token in it"),
+            format!("chmod 600 {shown}"),
+        ),
+        Ok(_) => Finding::good("secrets", format!("{shown} is for its owner alone")),
+        Err(error) => Finding::bad("secrets", format!("{shown}: {error}"), "look at the file"),
+    }
+}
+
+pub(super) async fn database(config: &Config) -> (Vec<Finding>, Option<Store>) {
+    let path = config.state_db();
+    let shown = path.display().to_string();
+    match Store::open(&config.home, OpenMode::Existing, config.accept_newer_schema) {
+        Ok(store) => {
+            let found = match store.check().await {
+                Ok(None) => {
+                    let count = store.session_count().await.unwrap_or_default();
+                    Finding::good(
+                        "database",
+                        format!("{shown} is sound, with {count} sessions"),
+                    )
+                }
+                Ok(Some(damage)) => Finding::bad(
+                    "database",
+                    format!("{shown} is damaged: {damage}"),
+                    "restore a backup, or recover it with sqlite3's .recover",
+                ),
+                Err(error) => Finding::bad("database", error.to_string(), "try again in a moment"),
+            };
+            (vec![found], Some(store))
+        }
+        Err(StoreError::Missing { .. }) => {
+            let detail = format!("{shown} is not there yet");
+            let remedy = "nothing: hermesd makes it when it first starts";
+            (vec![Finding::doubtful("database", detail, remedy)], None)
+        }
+        Err(error) => {
+            let found = Finding::bad("database", error.to_string(), "see above");
+            (vec![found], None)
+        }
+    }
+}
+
+pub(super) fn disk(home: &Path) -> Vec<Finding> {
+    let Ok(disk) = statvfs(home) else {
+        return Vec::new();
+    };
+    let free = disk.blocks_available() * disk.fragment_size();
+    let shown = format!("{} MB are free", free / 1_000_000);
+    vec![if free < LITTLE_SPACE {
+        Finding::doubtful(
+            "disk",
+            shown,
+            format!("make room where {} is", home.display()),
+        )
+    } else {
+        Finding::good("disk", shown)
+    }]
+}
+
+pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Some(pid) = recorded_gateway(&config.home) {
+        found.push(Finding::bad(
+            "Hermes gateway",
+            format!("one runs on this home (process id {pid}); both would claim the same handoffs and the same bot"),
+            "stop it with `hermes gateway stop`, and let hermesd start: its chats, homes and allowed people are taken over as they are",
+        ));
+    }
+    found.push(match daemon {
+        Ok(Some(client)) => {
+            let server = client.server();
+            let detail = format!(
+                "hermesd {} answers (process id {})",
+                server.version, server.pid
+            );
+            if server.version == crate::VERSION {
+                Finding::good("daemon", detail)
+            } else {
+                let detail = format!("{detail}, and this is hermesctl {}", crate::VERSION);
+                Finding::doubtful("daemon", detail, "restart hermesd after an upgrade")
+            }
+        }
+        Ok(None) => Finding::bad(
+            "daemon",
+            format!("none serves {}", config.home.display()),
+            "start it with `systemctl --user start hermesd`, or `hermesd` in another terminal",
+        ),
+        Err(error) => Finding::bad(
+            "daemon",
+            error.to_string(),
+            error.hint().unwrap_or("see hermesctl --socket"),
+        ),
+    });
+    found
+}

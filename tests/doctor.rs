@@ -1,0 +1,136 @@
+//! `hermesctl doctor`: each fault is found, and named with its remedy.
+
+use std::os::unix::fs::PermissionsExt;
+
+use serde_json::Value;
+
+use crate::support::bot::Bot;
+use crate::support::telegram::{ADA, Play, Rights};
+use crate::support::{Home, Ran, program, seed_session};
+
+/// What was found under this name, as `grade: detail → remedy`.
+fn found(ran: &Ran, what: &str) -> Vec<String> {
+    let report = ran.json();
+    let all = report["findings"].as_array().expect("findings").iter();
+    let text = |finding: &Value, key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+    all.filter(|finding| finding["what"] == what)
+        .map(|f| {
+            format!(
+                "{}: {} → {}",
+                text(f, "grade"),
+                text(f, "detail"),
+                text(f, "remedy")
+            )
+        })
+        .collect()
+}
+
+fn private(home: &Home) {
+    let path = home.path().join(".env");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).expect("a mode");
+}
+
+#[tokio::test]
+async fn a_house_in_order_is_well() {
+    let bot = Bot::at_home(|api| api.forum("Work", Rights::TopicsAdmin));
+    seed_session(&bot.home).await;
+    private(&bot.home);
+    let _daemon = bot.start();
+    let ran = bot.home.hermesctl(&["--json", "doctor"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.json()["well"], true);
+    let token = found(&ran, "telegram token").join("");
+    assert!(token.contains("@hermes_test_bot"), "{token}");
+    assert!(
+        found(&ran, "telegram topics")[0].starts_with("good"),
+        "{ran:?}"
+    );
+    assert!(found(&ran, "database")[0].contains("1 sessions"), "{ran:?}");
+    assert!(!ran.stdout.contains("AAtest"), "no token is shown");
+
+    bot.api.revoke_rights(bot.chat);
+    let ran = bot.home.hermesctl(&["doctor"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("who may manage topics"), "{ran:?}");
+    assert!(ran.stdout.contains("All is well, but for"), "{ran:?}");
+}
+
+#[test]
+fn a_wrong_configuration_is_named_and_ends_the_round() {
+    let home = Home::new();
+    home.write(".config/hermesd/hermesd.toml", "[handoff]\nparalel = 3\n");
+    let ran = home.hermesctl(&["doctor"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(
+        ran.stdout.contains("did you mean handoff.parallel?"),
+        "{ran:?}"
+    );
+}
+
+#[test]
+fn without_a_daemon_the_rest_is_looked_at_all_the_same() {
+    let bot = Bot::at_home(|api| api.private(&ADA));
+    drop(bot.home.store());
+    bot.api.then("getMe", Play::Unauthorized);
+    let env = bot.home.path().join(".env");
+    std::fs::set_permissions(env, std::fs::Permissions::from_mode(0o644)).expect("a mode");
+    let ran = bot.home.hermesctl(&["--json", "doctor"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(found(&ran, "secrets")[0].contains("chmod 600"), "{ran:?}");
+    assert!(
+        found(&ran, "daemon")[0].starts_with("bad: none serves"),
+        "{ran:?}"
+    );
+    assert!(
+        found(&ran, "telegram token")[0].contains("@BotFather"),
+        "{ran:?}"
+    );
+    let agent = &found(&ran, "agent")[0];
+    assert!(agent.starts_with("doubtful: echo"), "{agent}");
+}
+
+#[test]
+fn a_home_that_is_a_group_of_nobody_is_told_of() {
+    let bot = Bot::at_home(|api| api.group("Team"));
+    bot.home.write(
+        ".env",
+        &format!(
+            "TELEGRAM_BOT_TOKEN={}\nTELEGRAM_HOME_CHANNEL={}\n",
+            crate::support::telegram::TOKEN,
+            bot.chat
+        ),
+    );
+    private(&bot.home);
+    drop(bot.home.store());
+    let ran = bot.home.hermesctl(&["--json", "doctor"]);
+    let home = found(&ran, "telegram home channel").join("\n");
+    assert!(home.contains("platforms.telegram.owner"), "{home}");
+}
+
+#[test]
+fn a_unit_that_failed_and_a_gateway_beside_us_are_told_of() {
+    let home = Home::new();
+    drop(home.store());
+    let (systemctl, _) = program(
+        &home,
+        "systemctl",
+        "case \"$*\" in *--user*) exit 1;; esac\nprintf 'LoadState=loaded\\nActiveState=failed\\nUnitFileState=enabled\\nResult=exit-code\\n'",
+    );
+    let pid = std::process::id();
+    let state = format!("{{\"gateway_state\": \"running\", \"pid\": {pid}}}");
+    home.write("gateway_state.json", &state);
+    let directory = std::path::Path::new(&systemctl)
+        .parent()
+        .expect("a directory");
+    let mut command = home.command(env!("CARGO_BIN_EXE_hermesctl"));
+    command.env("PATH", directory).args(["--json", "doctor"]);
+    let ran = home.run(&mut command);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let unit = &found(&ran, "system unit")[0];
+    assert!(unit.contains("journalctl --unit hermesd"), "{unit}");
+    let gateway = &found(&ran, "Hermes gateway")[0];
+    assert!(
+        gateway.contains("hermes gateway stop") && gateway.contains(&pid.to_string()),
+        "{gateway}"
+    );
+}
