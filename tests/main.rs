@@ -44,6 +44,7 @@ mod reload;
 mod rollback;
 mod routing_mirror;
 mod scribe;
+mod setup;
 mod store_checkpoint;
 mod store_faults;
 mod store_model;

@@ -65,6 +65,8 @@ pub enum Verb {
     Platforms,
     /// Show what the daemon is doing.
     Status,
+    /// Set a platform up: token, home channel, who may speak, and the service.
+    Setup(SetupArgs),
     /// Look everything over, and say what to do about what is wrong.
     Doctor,
     /// Show what happened lately, or follow what happens now.
@@ -113,6 +115,31 @@ pub enum PairVerb {
         /// The platform's id of the person, as `hermesctl pair` shows it.
         id: String,
     },
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Asks for what it needs; with --no-input the flags have to say it all. A token is never taken from the command line,\nwhere others could see it.\n\nExamples:\n  hermesctl setup\n  hermesctl setup --token-file ~/token\n  pass telegram | hermesctl setup --no-input --token-file - --home-channel 123456 --allow 123456"
+)]
+pub struct SetupArgs {
+    /// The platform to set up.
+    #[arg(default_value = "telegram", value_parser = ["telegram"])]
+    pub platform: String,
+    /// A file that holds the bot's token; `-` reads it from standard input.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<std::path::PathBuf>,
+    /// The chat that handoffs go to, by its id; else it is found when somebody says /sethome there.
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    pub home_channel: Option<String>,
+    /// Somebody who may talk to the agent, by their id; may be given several times.
+    #[arg(long, value_name = "ID")]
+    pub allow: Vec<String>,
+    /// Enable and start the user service.
+    #[arg(long)]
+    pub enable: bool,
+    /// Ask nothing.
+    #[arg(long)]
+    pub no_input: bool,
 }
 
 #[derive(Debug, clap::Args)]

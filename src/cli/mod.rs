@@ -18,6 +18,7 @@ mod pair;
 mod platforms;
 mod resume;
 mod sessions;
+mod setup;
 mod status;
 
 pub use args::Args;
@@ -45,6 +46,9 @@ pub async fn run(args: Args) -> Result<(), CliError> {
     if matches!(args.verb, Verb::Doctor) {
         return doctor::run(&overrides, args.socket.is_some(), &out).await;
     }
+    if let Verb::Setup(wish) = &args.verb {
+        return setup::run(&overrides, args.socket.is_some(), &out, wish).await;
+    }
     let config = config::load(&overrides)?;
     let backend = Backend::open(&config, args.socket.is_some()).await?;
     match args.verb {
@@ -56,7 +60,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         Verb::Agents(wish) => agents::run(&backend, &out, wish).await,
         Verb::Pair(wish) => pair::run(&backend, &out, wish).await,
         Verb::Platforms => platforms::run(&backend, &config, &out).await,
-        Verb::Doctor => Ok(()),
+        Verb::Doctor | Verb::Setup(_) => Ok(()),
         Verb::Status => status::run(&backend, &config, &out).await,
         Verb::Events(wish) => events::run(&backend, &out, wish).await,
         Verb::Attach(wish) => attach::run(&backend, &config, &out, wish).await,

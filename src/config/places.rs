@@ -50,6 +50,15 @@ pub(super) fn config_file(flag: Option<&Path>, env: &BTreeMap<String, String>) -
     candidates.into_iter().flatten().find(|path| path.is_file())
 }
 
+/// The file to write to: the one that is read, else the person's own.
+pub fn file_to_write(flag: Option<&Path>, env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    let own = set(env, "XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| set(env, "HOME").map(|home| Path::new(home).join(".config")))
+        .map(|directory| directory.join("hermesd/hermesd.toml"));
+    config_file(flag, env).or(own)
+}
+
 /// `$RUNTIME_DIRECTORY`, `$XDG_RUNTIME_DIR/hermesd`, else the home itself: all are private to the user.
 pub(super) fn default_socket(home: &Path, env: &BTreeMap<String, String>) -> PathBuf {
     if let Some(dir) =

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use super::registry::Platforms;
 use crate::session::{FileKind, Source};
 use crate::store::StoreError;
 
@@ -70,13 +69,12 @@ pub trait Inbox: Send + Sync {
 /// What a listening adapter holds of the house.
 pub struct Line {
     pub inbox: Arc<dyn Inbox>,
-    pub(super) platforms: Platforms,
-    pub(super) name: &'static str,
+    /// Told when the platform has answered: what was wrong before no longer is.
+    pub alive: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Line {
-    /// The platform has answered: what was wrong before no longer is.
     pub fn alive(&self) {
-        self.platforms.alive(self.name);
+        (self.alive)();
     }
 }

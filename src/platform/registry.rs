@@ -203,10 +203,10 @@ impl Platforms {
 
     async fn supervise(&self, adapter: Arc<dyn Platform>, inbox: Arc<dyn Inbox>) {
         let name = adapter.name();
+        let this = self.clone();
         let line = Line {
             inbox,
-            platforms: self.clone(),
-            name,
+            alive: Box::new(move || this.alive(name)),
         };
         let mut wait = FIRST_RETRY;
         loop {

@@ -1,0 +1,328 @@
+//! `hermesctl setup`: from a fresh bot to the first handoff. Each step is written down before the next, so that one that is
+//! broken off can be taken up again.
+
+mod ask;
+mod file;
+mod home;
+
+use std::io::Read;
+use std::path::Path;
+
+use serde_json::json;
+use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::CliError;
+use super::args::SetupArgs;
+use super::backend::find_daemon;
+use super::output::{BOLD, GOOD, Output};
+use crate::client::Client;
+use crate::config::{self, Config, Overrides, places};
+use crate::daemon;
+use crate::events::Bus;
+use crate::platform::{Grade, Platform};
+use crate::store::{OpenMode, Store};
+use file::File;
+
+/// A token is not longer than this; what is, is no token.
+const LONGEST_TOKEN: u64 = 4096;
+
+pub(super) async fn run(
+    overrides: &Overrides,
+    socket_is_explicit: bool,
+    out: &Output,
+    wish: &SetupArgs,
+) -> Result<(), CliError> {
+    // Who breaks off gets their terminal back as it was.
+    let interrupts = signal(SignalKind::interrupt());
+    let mut interrupts = interrupts.map_err(|e| CliError::Other(e.to_string()))?;
+    tokio::select! {
+        outcome = guide(overrides, socket_is_explicit, out, wish) => outcome,
+        _ = interrupts.recv() => Err(CliError::Failed {
+            message: "broken off".into(),
+            hint: Some("what was written so far stays; run this again to go on".into()),
+        }),
+    }
+}
+
+async fn guide(
+    overrides: &Overrides,
+    socket_is_explicit: bool,
+    out: &Output,
+    wish: &SetupArgs,
+) -> Result<(), CliError> {
+    let asks = !wish.no_input && ask::can_ask();
+    let environment = std::env::vars().collect();
+    let path = places::file_to_write(overrides.config.as_deref(), &environment);
+    let path = path.ok_or_else(|| {
+        refused(
+            "no_place",
+            "there is no home to write a configuration to",
+            "name a file with --config",
+        )
+    })?;
+    let mut file = File::open(path)?;
+    let guide = Guide {
+        out,
+        platform: &wish.platform,
+        asks,
+    };
+    let before = config::load(overrides)?;
+
+    let token = guide.token(&before, wish.token_file.as_deref()).await?;
+    let (config, bot) = guide.checked(overrides, token.as_deref()).await?;
+    if let Some(token) = &token {
+        file.set(&wish.platform, "token", token);
+        file.write()?;
+        out.line(format!(
+            "The token is in {}, for you alone.",
+            file.path().display()
+        ))?;
+    }
+    if !wish.allow.is_empty() {
+        file.add(&wish.platform, "allowed_users", &wish.allow);
+        file.write()?;
+    }
+    let daemon = find_daemon(&config, socket_is_explicit).await?;
+    if let Some(client) = &daemon {
+        home::reload(client, &wish.platform).await?;
+    }
+    let home = match &wish.home_channel {
+        Some(id) => {
+            file.set(&wish.platform, "home_channel", id);
+            file.write()?;
+            if let Some(client) = &daemon {
+                home::reload(client, &wish.platform).await?;
+            }
+            Some(id.clone())
+        }
+        None if asks => Some(
+            guide
+                .home(&config, &mut file, daemon.as_ref(), &bot)
+                .await?,
+        ),
+        None => None,
+    };
+    let enabled = guide.service(wish.enable, daemon.is_some()).await?;
+    out.value(&json!({
+        "platform": wish.platform,
+        "bot": bot,
+        "config": file.path(),
+        "home_channel": home,
+        "service_enabled": enabled,
+    }))?;
+    out.line(out.styled(GOOD, "\nDone."))?;
+    out.line(format!(
+        "Try it:  hermesctl chat, and in it /handoff {0}\nLook it over:  hermesctl doctor",
+        wish.platform
+    ))
+}
+
+struct Guide<'a> {
+    out: &'a Output,
+    platform: &'a str,
+    asks: bool,
+}
+
+impl Guide<'_> {
+    /// The token to write; `None` keeps the one that is in force.
+    async fn token(
+        &self,
+        config: &Config,
+        given: Option<&Path>,
+    ) -> Result<Option<String>, CliError> {
+        if let Some(path) = given {
+            return read_token(path).map(Some);
+        }
+        let present = config
+            .platform(self.platform)
+            .is_some_and(|p| p.token.is_some());
+        if !self.asks {
+            return match present {
+                true => Ok(None),
+                false => Err(refused(
+                    "no_token",
+                    "there is no token yet",
+                    "name a file that holds it with --token-file, or run this in a terminal",
+                )),
+            };
+        }
+        self.out.line(self.out.styled(BOLD, "The bot"))?;
+        if !present {
+            self.out.line("In Telegram, write /newbot to @BotFather. It asks for a name and gives you a token.")?;
+        }
+        let question = match present {
+            true => "Another token, or Enter to keep the present one:",
+            false => "The token (it is not shown):",
+        };
+        let token = ask::secret(self.out, question).await?;
+        match (token.is_empty(), present) {
+            (false, _) => Ok(Some(token)),
+            (true, true) => Ok(None),
+            (true, false) => Err(refused(
+                "no_token",
+                "there is no token",
+                "run this again when you have one",
+            )),
+        }
+    }
+
+    /// Asks the platform whose token it is. Nothing is written before that.
+    async fn checked(
+        &self,
+        overrides: &Overrides,
+        token: Option<&str>,
+    ) -> Result<(Config, String), CliError> {
+        let mut overrides = overrides.clone();
+        if let Some(token) = token {
+            overrides
+                .values
+                .push(("platforms.telegram.token", token.to_owned()));
+            overrides
+                .values
+                .push(("platforms.telegram.enabled", "true".to_owned()));
+        }
+        let config = config::load(&overrides)?;
+        let adapter = self.adapter(&config)?;
+        let found = adapter.examine(None).await;
+        match found.first() {
+            Some(token) if token.grade == Grade::Good => {
+                let bot = token
+                    .detail
+                    .trim_start_matches("it is ")
+                    .trim_end_matches("'s");
+                self.out.line(format!("It is the token of {bot}."))?;
+                Ok((config, bot.to_owned()))
+            }
+            found => {
+                let message = found.map_or("nothing is known of it".into(), |f| f.detail.clone());
+                Err(CliError::Failed {
+                    message: format!("the token was not accepted: {message}"),
+                    hint: Some(
+                        "nothing was written; try again with the token that @BotFather gave you"
+                            .into(),
+                    ),
+                })
+            }
+        }
+    }
+
+    fn adapter(&self, config: &Config) -> Result<std::sync::Arc<dyn Platform>, CliError> {
+        std::fs::create_dir_all(&config.home)
+            .map_err(|e| CliError::Other(format!("{}: {e}", config.home.display())))?;
+        let store = Store::open(&config.home, OpenMode::Create, config.accept_newer_schema)?;
+        let adapters = daemon::adapters(config, &store, &Bus::default());
+        let found = adapters.into_iter().find(|a| a.name() == self.platform);
+        found.ok_or_else(|| CliError::Other(format!("{} cannot be spoken to", self.platform)))
+    }
+
+    async fn home(
+        &self,
+        config: &Config,
+        file: &mut File,
+        daemon: Option<&Client>,
+        bot: &str,
+    ) -> Result<String, CliError> {
+        self.out.line(self.out.styled(BOLD, "\nThe home channel"))?;
+        self.out.line(format!(
+            "Handoffs go to one chat: a private one with {bot}, or a group that it is in (with topics, each handoff gets its own).\n\
+             Say /sethome there now."
+        ))?;
+        if let Some(client) = daemon {
+            return home::through_daemon(client, self.platform, self.out).await;
+        }
+        let adapter = self.adapter(config)?;
+        let said = home::listen(adapter.as_ref(), self.out).await?;
+        let source = &said.source;
+        let chat = source.chat_id.clone().unwrap_or_default();
+        file.set(self.platform, "home_channel", &chat);
+        if let Some(name) = &source.chat_name {
+            file.set(self.platform, "home_channel_name", name);
+        }
+        if let Some(user) = &source.user_id {
+            file.set(self.platform, "owner", user);
+            file.add(self.platform, "allowed_users", std::slice::from_ref(user));
+        }
+        file.write()?;
+        let told = "This is home now. Sessions that are handed off come here.";
+        if let Err(error) = adapter.send(source, told.into(), "setup").await {
+            self.out
+                .line(format!("(The chat could not be told: {error})"))?;
+        }
+        self.out.line(format!("{chat} is home."))?;
+        Ok(chat)
+    }
+
+    /// Whether the user service is enabled now.
+    async fn service(&self, wanted: bool, daemon_runs: bool) -> Result<bool, CliError> {
+        let known = systemctl(&["cat", "hermesd.service"]).await;
+        if !known {
+            return match wanted {
+                true => Err(CliError::Failed {
+                    message: "there is no hermesd.service for this user to enable".into(),
+                    hint: Some("install a package, or run contrib/install.sh; the rest of the setup is done".into()),
+                }),
+                false => Ok(false),
+            };
+        }
+        let wanted = wanted
+            || (self.asks
+                && !daemon_runs
+                && {
+                    self.out.line(self.out.styled(BOLD, "\nThe service"))?;
+                    self.out.line(
+                    "As a service of yours hermesd starts when you log in and ends when you log out. To keep it running while you\n\
+                     are logged out, your services have to linger: `loginctl enable-linger`.",
+                )?;
+                    ask::yes(self.out, "Enable and start it?").await?
+                });
+        if wanted && !systemctl(&["enable", "--now", "hermesd.socket", "hermesd.service"]).await {
+            return Err(CliError::Failed {
+                message: "the service could not be enabled".into(),
+                hint: Some(
+                    "see `systemctl --user status hermesd`; the rest of the setup is done".into(),
+                ),
+            });
+        }
+        Ok(wanted)
+    }
+}
+
+fn read_token(path: &Path) -> Result<String, CliError> {
+    let mut text = String::new();
+    let read = match path.as_os_str().to_str() {
+        Some("-") => std::io::stdin()
+            .take(LONGEST_TOKEN)
+            .read_to_string(&mut text),
+        _ => std::fs::File::open(path)
+            .and_then(|file| file.take(LONGEST_TOKEN).read_to_string(&mut text)),
+    };
+    let shown = path.display();
+    read.map_err(|e| refused("no_token", &format!("{shown}: {e}"), "nothing was written"))?;
+    match text.trim() {
+        "" => Err(refused(
+            "no_token",
+            &format!("{shown} is empty"),
+            "nothing was written",
+        )),
+        token => Ok(token.to_owned()),
+    }
+}
+
+fn refused(kind: &str, message: &str, hint: &str) -> CliError {
+    CliError::Refused {
+        message: message.into(),
+        hint: Some(hint.into()),
+        kind: kind.into(),
+    }
+}
+
+async fn systemctl(arguments: &[&str]) -> bool {
+    let mut command = Command::new("systemctl");
+    command
+        .arg("--user")
+        .args(arguments)
+        .stdin(std::process::Stdio::null());
+    let output = command.output().await;
+    output.is_ok_and(|output| output.status.success())
+}
