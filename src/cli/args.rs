@@ -23,7 +23,9 @@ Examples:
   hermesctl resume \"Fix the parser\"
   hermesctl handoffs show 7
   hermesctl attach local/3
-  hermesctl --json sessions list --live";
+  hermesctl --json sessions list --live
+
+The manual is hermesctl(1).";
 
 /// Talks to hermesd: to the agent in the terminal, and to move the conversation to a chat and back.
 #[derive(Debug, Parser)]
@@ -107,6 +109,7 @@ pub enum PairVerb {
     },
     /// No longer let this person in.
     Revoke {
+        /// Where they write.
         platform: String,
         /// The platform's id of the person, as `hermesctl pair` shows it.
         id: String,
@@ -188,15 +191,23 @@ pub enum HandoffsVerb {
         /// Only those that are not ended.
         #[arg(long)]
         in_flight: bool,
+        /// How many at the most.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
     /// One handoff with its stages and times.
-    Show { id: i64 },
+    Show {
+        /// Its number.
+        id: i64,
+    },
     /// Stop one that has not reached the chat yet; everything is put back.
-    Cancel { id: i64 },
+    Cancel {
+        /// Its number.
+        id: i64,
+    },
     /// Ask again for one that failed, and wait for it.
     Retry {
+        /// Its number.
         id: i64,
         /// Return as soon as the request is written.
         #[arg(long)]
@@ -223,6 +234,7 @@ pub enum SessionsVerb {
         /// Only those that have not ended.
         #[arg(long)]
         live: bool,
+        /// How many at the most.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
@@ -247,6 +259,7 @@ pub enum SessionsVerb {
         /// Words, or phrases in quotes.
         #[arg(required = true, value_name = "WORD")]
         words: Vec<String>,
+        /// How many at the most.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
@@ -257,6 +270,7 @@ pub enum SessionsVerb {
     Export {
         /// Id, beginning of an id, or title.
         session: String,
+        /// How to write it.
         #[arg(long, value_enum, default_value_t = ExportFormat::Markdown)]
         format: ExportFormat,
         /// A file that does not exist yet [default: standard output].
@@ -267,6 +281,7 @@ pub enum SessionsVerb {
     Rename {
         /// Id, beginning of an id, or title.
         session: String,
+        /// Up to a hundred characters; unique.
         title: String,
     },
 }
