@@ -71,6 +71,11 @@ pub enum Verb {
     Events(EventsArgs),
     /// Read and write a chat of the embedded platform.
     Attach(AttachArgs),
+    /// Print what makes a shell complete hermesctl's command line.
+    Completions(CompletionsArgs),
+    /// What the scripts of `completions` ask.
+    #[command(name = "__complete", hide = true)]
+    Complete(CompleteArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -315,6 +320,30 @@ pub struct AttachArgs {
     /// List the threads instead.
     #[arg(long)]
     pub list: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  source <(hermesctl completions bash)\n  hermesctl completions zsh > ~/.zfunc/_hermesctl\n  hermesctl completions fish > ~/.config/fish/completions/hermesctl.fish"
+)]
+pub struct CompletionsArgs {
+    /// Which shell.
+    pub shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CompleteArgs {
+    pub shell: Shell,
+    /// From bash: the line up to the cursor, and what it calls the word there. From others: the words, the last up to the cursor.
+    #[arg(last = true)]
+    pub words: Vec<String>,
 }
 
 fn time(text: &str) -> Result<Duration, String> {
