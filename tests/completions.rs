@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::pty::Terminal;
-use crate::support::{Home, SESSION, TITLE, add_session, seed_session};
+use crate::support::{Home, SESSION, TITLE, add_session, seed_session, until};
 
 /// The programs under test come first on the path.
 fn shell(home: &Home, program: &str) -> Command {
@@ -39,6 +39,23 @@ async fn sessions(home: &Home) {
 }
 
 const ODD: &str = "Ask \"why\" & $HOME: it's *";
+
+/// Tab and Enter behind what is typed; the words that come of it are shown. A machine that is too busy for an answer in
+/// time is asked again.
+fn tab(terminal: &Terminal, typed: &str, whole: &str) {
+    let shown = || terminal.screen().matches("\n<").count();
+    for _ in 0..5 {
+        let before = shown();
+        terminal.press(format!("{typed}\t"));
+        // The shell reads its keys in order.
+        terminal.press("\r");
+        until("the words", || (shown() > before).then_some(()));
+        if terminal.screen().contains(whole) {
+            return;
+        }
+    }
+    panic!("{typed:?} does not become {whole:?}");
+}
 
 #[tokio::test]
 async fn bash_completes_platforms_and_titles_with_blanks() {
@@ -94,10 +111,7 @@ async fn bash_completes_platforms_and_titles_with_blanks() {
             "<rename><Ask \"why\" & $HOME: it's *>",
         ),
     ] {
-        terminal.press(format!("{typed}\t"));
-        // Tab is done when the next key is taken: bash reads its keys in order.
-        terminal.press("\r");
-        terminal.shows(whole);
+        tab(&terminal, typed, whole);
     }
     // Several: what they share is put in, and then all are shown.
     terminal.press("hermesctl hando\t\t\t");
@@ -145,9 +159,10 @@ async fn at_most_fifty_are_offered_with_a_daemon_and_without() {
         assert_eq!(ran.stderr, "");
         ran.stdout.lines().count()
     };
-    assert_eq!(lines(), 51);
+    // A machine may be too busy for an answer in time, and then there is none.
+    until("fifty of them", || (lines() == 51).then_some(()));
     let daemon = home.start();
-    assert_eq!(lines(), 51);
+    until("fifty of them", || (lines() == 51).then_some(()));
     assert!(daemon.stop().success());
 }
 
@@ -181,12 +196,16 @@ async fn fish_completes_platforms_and_titles_with_blanks() {
         "hermesctl handoff local --session \"Fix t",
         "hermesctl handoff local --session=F",
     ] {
-        let sessions = offered(line);
-        let found = sessions.contains(TITLE) || sessions.contains("Fix\\ the\\ parser");
-        assert!(found, "{line:?}: {sessions}");
+        until(line, || {
+            let sessions = offered(line);
+            let found = sessions.contains(TITLE) || sessions.contains("Fix\\ the\\ parser");
+            found.then_some(())
+        });
     }
-    assert!(offered("hermesctl sessions show 2026").contains(SESSION));
-    assert!(offered("hermesctl sessions show A").contains(ODD));
+    for (line, expected) in [("2026", SESSION), ("A", ODD)] {
+        let line = format!("hermesctl sessions show {line}");
+        until(&line, || offered(&line).contains(expected).then_some(()));
+    }
 }
 
 #[tokio::test]
@@ -229,9 +248,7 @@ async fn zsh_completes_platforms_and_titles_with_blanks() {
             "<transcript><Ask \"why\" & $HOME: it's *>",
         ),
     ] {
-        terminal.press(format!("{typed}\t"));
-        terminal.press("\r");
-        terminal.shows(whole);
+        tab(&terminal, typed, whole);
     }
 }
 

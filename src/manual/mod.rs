@@ -95,7 +95,7 @@ fn made_anew(page: &Page, found: &str) -> String {
         let part = page.parts.iter().find(|part| part.name == name);
         let part = part.unwrap_or_else(|| panic!("man/{}: nothing makes {name:?}", page.file));
         assert!(
-            missing.iter().any(|other| *other == name),
+            missing.contains(&name),
             "man/{}: {name:?} stands there twice",
             page.file
         );

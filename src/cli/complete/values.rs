@@ -17,7 +17,7 @@ use crate::protocol::{
 use crate::store::SessionFilter;
 
 /// Somebody waits with a finger on the key.
-const PATIENCE: Duration = Duration::from_millis(800);
+const PATIENCE: Duration = Duration::from_millis(1500);
 /// The most that is offered of anything.
 const MOST: usize = 50;
 
