@@ -15,6 +15,8 @@ pub mod daemon;
 pub mod events;
 pub mod handoff;
 pub mod hooks;
+#[cfg(test)]
+mod manual;
 pub mod platform;
 pub mod protocol;
 pub mod router;

@@ -1,57 +1,13 @@
 //! hermesd: arguments → call → exit code.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
 use hermesd::cli::output::{self, Output};
 use hermesd::cli::{CliError, demo};
 use hermesd::config::{self, Config, Overrides};
+use hermesd::daemon::args::{Args, Verb};
 use hermesd::daemon::{self, DaemonError};
-
-const EXIT_CODES: &str = "\
-Exit codes:
-   0  stopped cleanly
-   1  something that a restart may mend
-   2  the command line is wrong
-  65  state.db cannot be used (foreign, damaged, read-only or too new)
-  69  the home or the socket is in use by another daemon
-  78  the configuration is wrong
-
-Examples:
-  hermesd                         serve ~/.hermes in the foreground
-  hermesd --home /srv/agent       serve another home
-  hermesd --check-config          show what is in force, and from where
-  hermesd demo                    see a handoff, on nothing but embedded defaults";
-
-/// Moves live agent sessions from the terminal to chat apps and back.
-#[derive(Debug, Parser)]
-#[command(name = "hermesd", version, after_help = EXIT_CODES)]
-struct Args {
-    /// The home that holds state.db [default: $HERMES_HOME, $STATE_DIRECTORY, else ~/.hermes].
-    #[arg(long, value_name = "DIR")]
-    home: Option<PathBuf>,
-    /// The configuration file [default: the usual places; none is needed].
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Where to listen for hermesctl.
-    #[arg(long, value_name = "PATH")]
-    socket: Option<PathBuf>,
-    /// Print the settings in force and where each came from, and exit.
-    #[arg(long)]
-    check_config: bool,
-    /// With --check-config: print JSON.
-    #[arg(long, requires = "check_config")]
-    json: bool,
-    #[command(subcommand)]
-    verb: Option<Verb>,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    /// Show the main job in a temporary home: seed a session, hand it off, read the thread.
-    Demo,
-}
 
 fn main() -> ExitCode {
     let args = Args::parse();

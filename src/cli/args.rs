@@ -23,7 +23,9 @@ Examples:
   hermesctl resume \"Fix the parser\"
   hermesctl handoffs show 7
   hermesctl attach local/3
-  hermesctl --json sessions list --live";
+  hermesctl --json sessions list --live
+
+The manual is hermesctl(1).";
 
 /// Talks to hermesd: to the agent in the terminal, and to move the conversation to a chat and back.
 #[derive(Debug, Parser)]
@@ -73,6 +75,11 @@ pub enum Verb {
     Events(EventsArgs),
     /// Read and write a chat of the embedded platform.
     Attach(AttachArgs),
+    /// Print what makes a shell complete hermesctl's command line.
+    Completions(CompletionsArgs),
+    /// What the scripts of `completions` ask.
+    #[command(name = "__complete", hide = true)]
+    Complete(CompleteArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -111,6 +118,7 @@ pub enum PairVerb {
     },
     /// No longer let this person in.
     Revoke {
+        /// Where they write.
         platform: String,
         /// The platform's id of the person, as `hermesctl pair` shows it.
         id: String,
@@ -217,15 +225,23 @@ pub enum HandoffsVerb {
         /// Only those that are not ended.
         #[arg(long)]
         in_flight: bool,
+        /// How many at the most.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
     /// One handoff with its stages and times.
-    Show { id: i64 },
+    Show {
+        /// Its number.
+        id: i64,
+    },
     /// Stop one that has not reached the chat yet; everything is put back.
-    Cancel { id: i64 },
+    Cancel {
+        /// Its number.
+        id: i64,
+    },
     /// Ask again for one that failed, and wait for it.
     Retry {
+        /// Its number.
         id: i64,
         /// Return as soon as the request is written.
         #[arg(long)]
@@ -252,6 +268,7 @@ pub enum SessionsVerb {
         /// Only those that have not ended.
         #[arg(long)]
         live: bool,
+        /// How many at the most.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
@@ -276,6 +293,7 @@ pub enum SessionsVerb {
         /// Words, or phrases in quotes.
         #[arg(required = true, value_name = "WORD")]
         words: Vec<String>,
+        /// How many at the most.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
@@ -286,6 +304,7 @@ pub enum SessionsVerb {
     Export {
         /// Id, beginning of an id, or title.
         session: String,
+        /// How to write it.
         #[arg(long, value_enum, default_value_t = ExportFormat::Markdown)]
         format: ExportFormat,
         /// A file that does not exist yet [default: standard output].
@@ -296,6 +315,7 @@ pub enum SessionsVerb {
     Rename {
         /// Id, beginning of an id, or title.
         session: String,
+        /// Up to a hundred characters; unique.
         title: String,
     },
 }
@@ -329,6 +349,30 @@ pub struct AttachArgs {
     /// List the threads instead.
     #[arg(long)]
     pub list: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  source <(hermesctl completions bash)\n  hermesctl completions zsh > ~/.zfunc/_hermesctl\n  hermesctl completions fish > ~/.config/fish/completions/hermesctl.fish"
+)]
+pub struct CompletionsArgs {
+    /// Which shell.
+    pub shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CompleteArgs {
+    pub shell: Shell,
+    /// From bash: the line up to the cursor, and what it calls the word there. From others: the words, the last up to the cursor.
+    #[arg(last = true)]
+    pub words: Vec<String>,
 }
 
 fn time(text: &str) -> Result<Duration, String> {

@@ -5,6 +5,7 @@ mod args;
 mod attach;
 mod backend;
 mod chat;
+mod complete;
 pub mod demo;
 mod doctor;
 mod error;
@@ -33,6 +34,11 @@ use crate::config::{self, Overrides};
 /// Runs one command. What it printed is on stdout; the error, if any, is for the caller to show.
 pub async fn run(args: Args) -> Result<(), CliError> {
     let out = Output::new(args.json);
+    match &args.verb {
+        Verb::Completions(wish) => return complete::print_script(&out, wish),
+        Verb::Complete(wish) => return complete::answer(&out, &args, wish).await,
+        _ => {}
+    }
     let mut overrides = Overrides {
         config: args.config.clone(),
         home: args.home.clone(),
@@ -64,5 +70,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         Verb::Status => status::run(&backend, &config, &out).await,
         Verb::Events(wish) => events::run(&backend, &out, wish).await,
         Verb::Attach(wish) => attach::run(&backend, &config, &out, wish).await,
+        // Answered above: they need no home.
+        Verb::Completions(_) | Verb::Complete(_) => Ok(()),
     }
 }

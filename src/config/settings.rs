@@ -4,8 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::PLATFORMS;
-use super::value::Kind;
-pub use super::value::parse_duration;
+pub use super::value::{Kind, parse_duration};
 use crate::hooks::HOOKS;
 
 pub struct Setting {

@@ -1,5 +1,6 @@
 //! The daemon's life: start, run, drain, stop.
 
+pub mod args;
 mod home_lock;
 pub mod identity;
 mod log;

@@ -9,13 +9,16 @@ pub enum Call {
     /// The first request of a connection.
     #[serde(rename = "hello")]
     Hello(Hello),
+    /// What the daemon is doing.
     #[serde(rename = "status")]
     Status(Nothing),
+    /// All platforms, and how each is doing.
     #[serde(rename = "platform.list")]
     PlatformList(Nothing),
     /// Looks whether a handoff to a platform would find what it needs.
     #[serde(rename = "platform.examine")]
     PlatformExamine(PlatformName),
+    /// All agents, and what those that are not ready lack.
     #[serde(rename = "agent.list")]
     AgentList(Nothing),
     /// Asks an agent one thing, outside of any session.
@@ -30,14 +33,19 @@ pub enum Call {
     /// Takes that back.
     #[serde(rename = "pair.revoke")]
     PairRevoke(PersonName),
+    /// Sessions, the newest first.
     #[serde(rename = "session.list")]
     SessionList(SessionList),
+    /// One session.
     #[serde(rename = "session.show")]
     SessionShow(SessionName),
+    /// What was said in a session: the last messages that fit a line.
     #[serde(rename = "session.transcript")]
     SessionTranscript(TranscriptWish),
+    /// Messages in which all words are found, the best first.
     #[serde(rename = "session.search")]
     SessionSearch(SessionSearch),
+    /// Gives a session another title.
     #[serde(rename = "session.rename")]
     SessionRename(SessionRename),
     /// Brings a session home from the chat that has it.
@@ -58,26 +66,34 @@ pub enum Call {
     /// Answered when the session is finalised.
     #[serde(rename = "chat.leave")]
     ChatLeave(Nothing),
+    /// Asks for a handoff. Answered when the request is written, not when it has ended.
     #[serde(rename = "handoff.request")]
     HandoffRequest(HandoffRequest),
     /// Answered when the handoff has ended.
     #[serde(rename = "handoff.wait")]
     HandoffWait(HandoffId),
+    /// Handoffs, the newest first.
     #[serde(rename = "handoff.list")]
     HandoffList(HandoffList),
+    /// One handoff with its stages.
     #[serde(rename = "handoff.show")]
     HandoffShow(HandoffId),
+    /// Stops a handoff that has not reached the chat yet. Answered when everything is put back.
     #[serde(rename = "handoff.cancel")]
     HandoffCancel(HandoffId),
+    /// Asks again for a handoff that failed. The answer is the new one.
     #[serde(rename = "handoff.retry")]
     HandoffRetry(HandoffId),
     /// From now on this connection gets `event` notifications.
     #[serde(rename = "events.subscribe")]
     EventsSubscribe(EventsSubscribe),
+    /// The threads of the embedded platform, the newest first.
     #[serde(rename = "local.threads")]
     LocalThreads(Nothing),
+    /// Messages in a chat of the embedded platform.
     #[serde(rename = "local.read")]
     LocalRead(LocalRead),
+    /// Says something in a chat of the embedded platform.
     #[serde(rename = "local.say")]
     LocalSay(LocalSay),
 }
@@ -123,18 +139,21 @@ pub struct Nothing {}
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlatformName {
+    /// Its name.
     pub platform: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PairingCode {
+    /// As the bot gave it; case and what is neither letter nor digit do not matter.
     pub code: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PersonName {
+    /// Where they were let in.
     pub platform: String,
     /// The platform's id of the person.
     pub user: String,
@@ -145,26 +164,36 @@ pub struct PersonName {
 pub struct Hello {
     /// The program that speaks, for the log.
     pub client: String,
+    /// Its version, for the log.
     pub version: String,
+    /// The version of the protocol that it speaks: 1.
     pub protocol: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HelloView {
+    /// Always `hermesd`.
     pub server: String,
+    /// The version of the daemon.
     pub version: String,
+    /// The version of the protocol that it speaks.
     pub protocol: u32,
+    /// The home that it serves.
     pub home: String,
+    /// Its process id.
     pub pid: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionList {
+    /// Only sessions from here: `cli`, `tui`, `acp`, or a platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// Only sessions that have not ended.
     #[serde(default)]
     pub live: bool,
+    /// How many at the most; 20 when not given, never more than 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -172,6 +201,7 @@ pub struct SessionList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentName {
+    /// Its name.
     pub agent: String,
 }
 
@@ -179,12 +209,14 @@ pub struct AgentName {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionName {
+    /// Id, title, or beginning of an id.
     pub session: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TranscriptWish {
+    /// Id, title, or beginning of an id.
     pub session: String,
     /// Only the last so many messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -199,6 +231,7 @@ pub struct TranscriptWish {
 pub struct SessionSearch {
     /// Words or phrases, all of which have to be there; one may end in `*`.
     pub words: Vec<String>,
+    /// How many at the most; 20 when not given, never more than 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -206,6 +239,7 @@ pub struct SessionSearch {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionRename {
+    /// Id, title, or beginning of an id.
     pub session: String,
     /// Empty to take the title away.
     pub title: String,
@@ -214,9 +248,12 @@ pub struct SessionRename {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffRequest {
+    /// Where to.
     pub platform: String,
+    /// Id, title, or beginning of an id; without it, the session that the asker must mean.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// A word for the agent on top of the transcript, of up to 4000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// The terminal of whoever asks, when no session is named.
@@ -250,6 +287,7 @@ pub struct ChatOpen {
     /// Who is to answer in it from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
+    /// The terminal of whoever sits there, for handoffs that name no session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<String>,
 }
@@ -257,22 +295,27 @@ pub struct ChatOpen {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatSay {
+    /// The words.
     pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffId {
+    /// The number of the handoff.
     pub id: i64,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffList {
+    /// Only those of this session: id, title, or beginning of an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Only those that are not ended.
     #[serde(default)]
     pub in_flight: bool,
+    /// How many at the most; 20 when not given, never more than 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -297,6 +340,7 @@ pub struct LocalRead {
     /// Only messages after this one.
     #[serde(default)]
     pub after: i64,
+    /// How many of the newest at the most; 200 when not given, never more than 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -304,7 +348,9 @@ pub struct LocalRead {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalSay {
+    /// A thread's number; without it the home chat itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<i64>,
+    /// The words.
     pub text: String,
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
@@ -32,11 +32,17 @@ pub struct Terminal {
 
 impl Terminal {
     pub fn open(home: &Home, arguments: &[&str], columns: u16, rows: u16) -> Terminal {
+        let mut command = home.command(env!("CARGO_BIN_EXE_hermesctl"));
+        command.args(arguments);
+        Terminal::of(command, columns, rows)
+    }
+
+    /// Any other program.
+    pub fn of(mut command: Command, columns: u16, rows: u16) -> Terminal {
         let (pty, pts) = blocking::open().expect("a pseudo-terminal");
         pty.resize(Size::new(rows, columns)).expect("a size");
         let found = tcgetattr(&pty).expect("the modes of a terminal");
-        let mut command = home.command(env!("CARGO_BIN_EXE_hermesctl"));
-        command.args(arguments).env("TERM", "xterm-256color");
+        command.env("TERM", "xterm-256color");
         // With the terminal as the controlling one, so that its Ctrl-C and its end are signals.
         let child = blocking::Command::from(command).spawn(pts);
         let [rows, columns] = [rows, columns].map(|n| NonZeroU16::new(n).expect("some size"));

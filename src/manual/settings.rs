@@ -1,0 +1,43 @@
+//! Every key of `hermesd.toml`, from the one list of settings.
+
+use super::roff::{literal, prose, sentence};
+use crate::config::settings::{SETTINGS, Setting};
+
+pub(super) fn all() -> String {
+    let mut text = String::new();
+    let mut table = "";
+    for setting in SETTINGS.iter() {
+        let (of, _) = setting.key.rsplit_once('.').expect("a section");
+        if of != table {
+            text.push_str(&format!(".SS [{}]\n", literal(of)));
+            table = of;
+        }
+        text.push_str(&one(setting));
+    }
+    text
+}
+
+fn one(setting: &Setting) -> String {
+    let mut text = format!(".TP\n.B {}\n", literal(&setting.key));
+    text.push_str(&sentence(&setting.help));
+    text.push_str(&sentence(&format!("Takes {}", setting.kind.describe())));
+    text.push_str(&match &setting.default {
+        Some(default) => prose(&format!("The default is `{default}`.")),
+        None => prose("Unset by default."),
+    });
+    if setting.secret {
+        text.push_str("A secret: it is never shown.\n");
+    }
+    let own = std::iter::once(setting.own_env());
+    let names: Vec<String> = own.chain(setting.env.clone()).map(named).collect();
+    text.push_str(&prose(&format!("Environment: {}.", names.join(", "))));
+    if !setting.hermes.is_empty() {
+        let keys: Vec<String> = setting.hermes.iter().cloned().map(named).collect();
+        text.push_str(&prose(&format!("In Hermes' files: {}.", keys.join(", "))));
+    }
+    text
+}
+
+fn named(name: String) -> String {
+    format!("`{name}`")
+}
