@@ -14,6 +14,7 @@ pub mod daemon;
 pub mod events;
 pub mod handoff;
 pub mod hooks;
+pub mod message_id;
 pub mod platform;
 pub mod protocol;
 pub mod router;

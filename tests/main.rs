@@ -36,6 +36,7 @@ mod faults;
 mod handoff_e2e;
 mod history;
 mod hooks;
+mod journal;
 mod odd_rows;
 mod ownership;
 mod recovery;

@@ -147,6 +147,8 @@ pub struct AgentConfig {
 pub struct LogConfig {
     pub level: String,
     pub target: String,
+    /// Where the journal listens, if not in the usual place.
+    pub journal: Option<PathBuf>,
 }
 
 /// The configuration in force. Built only by [`load`].
@@ -282,6 +284,7 @@ fn build(
         log: LogConfig {
             level: get.text("log.level").unwrap_or_default(),
             target: get.text("log.target").unwrap_or_default(),
+            journal: get.text("log.journal_socket").map(PathBuf::from),
         },
         hooks: HooksConfig {
             programs: HOOKS

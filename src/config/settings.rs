@@ -277,6 +277,12 @@ fn all() -> Vec<Setting> {
         Some("auto"),
         "Where the log goes; auto takes the journal under systemd.",
     );
+    add(
+        "log.journal_socket",
+        Kind::Text,
+        None,
+        "Where the journal listens, if not at /run/systemd/journal/socket.",
+    );
 
     add(
         "chats.allowed_users",

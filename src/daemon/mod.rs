@@ -2,6 +2,7 @@
 
 mod home_lock;
 pub mod identity;
+mod journal;
 mod log;
 mod service;
 
@@ -13,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use home_lock::{HomeLock, recorded_socket};
-pub use log::start as start_log;
+pub use log::{start as start_log, tell_end};
 
 use crate::agent::Agents;
 use crate::clock;
@@ -23,6 +24,7 @@ use crate::events::Bus;
 use crate::handoff::queue::{self, Queue};
 use crate::handoff::{Context, watch};
 use crate::hooks;
+use crate::message_id;
 use crate::platform::local::Local;
 use crate::platform::telegram::Telegram;
 use crate::platform::{Inbox, Platform, Platforms, local};
@@ -228,7 +230,7 @@ impl Daemon {
             () = stop.cancelled() => None,
             ended = &mut queue => Some(ended),
         };
-        tracing::info!("stopping");
+        tracing::info!(message_id = message_id::STOPPING, "stopping");
         service::stopping(config.drain_timeout);
         work_stop.cancel();
         desk.store.hurry();
@@ -281,7 +283,7 @@ pub async fn run(config: Config) -> Result<(), DaemonError> {
         }
     };
     lock.record_socket(&socket);
-    tracing::info!(version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
+    tracing::info!(message_id = message_id::READY, version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
     daemon.serve(listener, doorman, stop).await?;
     tracing::info!("stopped");
     Ok(())
@@ -304,7 +306,8 @@ fn stop_on_signals(stop: &CancellationToken) -> Result<(), DaemonError> {
     let mut hangups = signal(SignalKind::hangup()).map_err(failed)?;
     tokio::spawn(async move {
         while hangups.recv().await.is_some() {
-            tracing::info!(
+            tracing::warn!(
+                message_id = message_id::CONFIG_REFUSED,
                 "SIGHUP: the configuration is read at start only; restart hermesd to apply changes"
             );
         }

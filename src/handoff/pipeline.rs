@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::pause::{self, Side};
 use super::{Handoff, Stage, State, answer, bind, deliver, settle, thread};
 use crate::caught::caught;
 use crate::events::{Bus, Event};
+use crate::message_id;
 use crate::platform::{Availability, Platform, Platforms};
 use crate::router::Router;
 use crate::session::{KeyRules, Source};
@@ -116,12 +118,14 @@ pub(super) async fn run(
 ) {
     let span = tracing::info_span!(
         "handoff",
-        id = claim.handoff.id,
+        handoff = claim.handoff.id,
         session = claim.handoff.session_id,
-        platform = claim.handoff.platform
+        platform = claim.handoff.platform,
+        chat = claim.handoff.home.as_ref().map(|home| &home.chat_id)
     );
-    let _entered =
-        tracing::Instrument::instrument(walk(context, &mut claim, cancel, stop), span).await;
+    walk(context, &mut claim, cancel, stop)
+        .instrument(span)
+        .await;
 }
 
 async fn walk(
@@ -137,7 +141,13 @@ async fn walk(
             context.bus.tell_requested(&claim.handoff);
             None
         }
-        _ => claim.handoff.stage.and_then(Stage::previous),
+        _ => {
+            tracing::warn!(
+                message_id = message_id::HANDOFF_RESUMED,
+                "handoff resumed: whoever was at it is gone"
+            );
+            claim.handoff.stage.and_then(Stage::previous)
+        }
     };
     reached(context, claim, told).await;
     while let Some(step) = next_step(claim) {
@@ -149,7 +159,7 @@ async fn walk(
             Err(StageError::Cancelled)
         } else {
             tokio::select! {
-                outcome = take(context, claim, step, cancel) => outcome,
+                outcome = take(context, claim, step, cancel).instrument(step.span()) => outcome,
                 () = stop.cancelled(), if step != Step::Settle => return release(context, claim).await,
             }
         };
@@ -159,7 +169,7 @@ async fn walk(
                 reached(context, claim, before).await;
             }
             Err(StageError::Later(error)) => {
-                tracing::warn!(%error, ?step, "waiting for the database");
+                tracing::warn!(%error, stage = step.leads_to().as_str(), "waiting for the database");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
@@ -171,11 +181,10 @@ async fn walk(
             Err(StageError::Failed(reason)) => return fail(context, claim, &reason).await,
         }
     }
-    let handoff = &claim.handoff;
     tell_end(context, claim, State::Completed, None);
     tracing::info!(
-        session = handoff.session_id,
-        key = handoff.session_key,
+        message_id = message_id::HANDOFF_COMPLETED,
+        key = claim.handoff.session_key,
         "handoff completed"
     );
 }
@@ -188,6 +197,24 @@ enum Step {
     Answer,
     Deliver,
     Settle,
+}
+
+impl Step {
+    /// The stage that is reached when it is done.
+    fn leads_to(self) -> Stage {
+        match self {
+            Step::OpenThread => Stage::Threaded,
+            Step::Bind => Stage::Bound,
+            Step::Answer => Stage::Answered,
+            Step::Deliver => Stage::Delivered,
+            Step::Settle => Stage::Settled,
+        }
+    }
+
+    /// So that whatever is logged on the way says where that was.
+    fn span(self) -> tracing::Span {
+        tracing::info_span!("step", stage = self.leads_to().as_str())
+    }
 }
 
 fn next_step(claim: &Claim) -> Option<Step> {
@@ -229,7 +256,7 @@ async fn reached(context: &Context, claim: &Claim, before: Option<Stage>) {
         if Some(stage) <= before || Some(stage) > handoff.stage {
             continue;
         }
-        tracing::debug!(stage = stage.as_str(), "handoff stage");
+        tracing::info!(stage = stage.as_str(), "handoff stage reached");
         context.bus.tell(Event::HandoffStage {
             id: handoff.id,
             session_id: handoff.session_id.clone(),
@@ -270,11 +297,20 @@ async fn fail(context: &Context, claim: &Claim, reason: &str) {
             }
         }
     }
-    tracing::warn!(reason, "handoff failed");
+    tell_failure(reason);
     tell_end(context, claim, State::Failed, Some(reason.to_owned()));
     // On its own: the session is free for another try, whatever the chat does.
     let (context, handoff, reason) = (context.clone(), claim.handoff.clone(), reason.to_owned());
     tokio::spawn(async move { note_failure(&context, &handoff, &reason).await });
+}
+
+/// One that somebody stopped needs nobody's help.
+fn tell_failure(reason: &str) {
+    let message_id = message_id::HANDOFF_FAILED;
+    match reason {
+        "cancelled" => tracing::info!(message_id, reason, "handoff failed"),
+        _ => tracing::error!(message_id, reason, "handoff failed"),
+    }
 }
 
 fn tell_end(context: &Context, claim: &Claim, state: State, error: Option<String>) {

@@ -27,7 +27,7 @@ impl Inner {
             match self.fetch(platform.as_ref(), inbound.id, n, file).await {
                 Ok(attachment) => saved.push(attachment),
                 Err(reason) => {
-                    tracing::warn!(reason, message = inbound.id, "a file could not be fetched");
+                    tracing::warn!(reason, inbound = inbound.id, "a file could not be fetched");
                     let name = file.name.as_deref().map_or("a file".into(), shown);
                     missing.push(format!(
                         "[{name} was sent, but could not be received: {reason}]"

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use super::doors::Verdict;
 use super::{Inner, Router};
 use crate::clock;
+use crate::message_id;
 use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
 use crate::session::{ChatType, Source, session_key};
 use crate::store::{Inbound, NewInbound, StoreError};
@@ -61,7 +62,7 @@ impl Inner {
         let Some(inbound) = patiently(&self.stop, accept).await? else {
             tracing::debug!(
                 platform = source.platform,
-                message = new.message_id,
+                inbound = new.message_id,
                 "a message came twice"
             );
             return Ok(());
@@ -109,7 +110,9 @@ impl Inner {
         let ask = || self.store.ask_to_pair(source, stranger);
         if let Some(note) = patiently(&self.stop, ask).await? {
             tracing::info!(
+                message_id = message_id::PAIRING_ASKED,
                 platform = source.platform,
+                chat = source.chat_id,
                 user = source.user_id,
                 name = source.user_name,
                 "somebody unknown asks to be let in: hermesctl pair"
@@ -146,7 +149,7 @@ impl Inner {
         let changed = patiently(&self.stop, change).await?;
         tracing::debug!(
             platform = source.platform,
-            message = message_id,
+            inbound = message_id,
             changed,
             "a message was changed"
         );

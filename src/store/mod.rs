@@ -25,6 +25,7 @@ mod schema;
 mod search;
 mod sessions;
 mod terminals;
+mod trouble;
 mod turns;
 mod writer;
 

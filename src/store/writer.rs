@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint::Checkpoints;
+use super::trouble::Trouble;
 use super::{StoreError, messages};
 
 /// Jobs that may wait; past it callers wait to hand theirs over.
@@ -39,6 +40,8 @@ trait Job: Send {
     fn run(&mut self, connection: &Connection) -> bool;
     /// Tells the caller: its own result when committed, else the reason.
     fn finish(self: Box<Self>, commit: Result<(), StoreError>);
+    /// Why it failed, if it did.
+    fn fault(&self) -> Option<&StoreError>;
     /// Jobs that only ask something of the connection need no transaction.
     fn transactional(&self) -> bool;
 }
@@ -73,6 +76,10 @@ where
         let _ = self.reply.send(result);
     }
 
+    fn fault(&self) -> Option<&StoreError> {
+        self.result.as_ref()?.as_ref().err()
+    }
+
     fn transactional(&self) -> bool {
         self.transactional
     }
@@ -87,6 +94,10 @@ impl Job for Nothing {
     }
 
     fn finish(self: Box<Self>, _commit: Result<(), StoreError>) {}
+
+    fn fault(&self) -> Option<&StoreError> {
+        None
+    }
 
     fn transactional(&self) -> bool {
         false
@@ -105,6 +116,7 @@ impl Writer {
             asleep: asleep.clone(),
             last_write: last_write.clone(),
             started,
+            trouble: Trouble::default(),
         };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
@@ -211,6 +223,7 @@ struct Desk {
     asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
     started: Instant,
+    trouble: Trouble,
 }
 
 impl Desk {
@@ -270,6 +283,8 @@ impl Desk {
     fn commit(&self, mut group: Vec<Box<dyn Job>>) {
         let alone = group.len() == 1;
         let outcome = self.transaction(&mut group);
+        let failed = group.iter().find_map(|job| job.fault());
+        self.trouble.tell(outcome.as_ref().err().or(failed));
         // Nothing was even begun: what holds for one holds for all.
         if let Err(StoreError::Busy(waited)) = outcome {
             return group

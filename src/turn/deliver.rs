@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::message_id;
 use crate::platform::{Outgoing, Platform, PlatformError, Tries, Unsent, with_retries};
 use crate::store::{Delivery, DeliveryState, Store, StoreError};
 
@@ -112,6 +113,15 @@ async fn hand_over(
     let send = |unsure: bool| {
         let repeated = !platform.capabilities().idempotent_sends
             && (interrupted || unsure || extra.maybe_shown);
+        if repeated {
+            tracing::warn!(
+                message_id = message_id::REPLY_MAYBE_REPEATED,
+                platform = platform.name(),
+                chat = to.chat_id,
+                session = delivery.session_id,
+                "a message is sent that may be a repeat"
+            );
+        }
         let text = if repeated { &marked } else { &delivery.text };
         let sending = platform.send(to, outgoing(delivery, text), &delivery.send_key);
         async {

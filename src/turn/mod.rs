@@ -25,6 +25,7 @@ use crate::agent::{Agent, AgentError, Agents, Prompt, Pulse, Reply, Sink};
 use crate::caught::caught;
 use crate::clock;
 use crate::events::{Bus, Event};
+use crate::message_id;
 use crate::session::Session;
 use crate::session::transcript::Transcript;
 use crate::store::{Scribe, Store, StoreError};
@@ -139,6 +140,17 @@ impl Turns {
             shows,
         };
         let outcome = self.ask(agent, prompt, &sink, cancel).await;
+        if let Err(error) = outcome.as_ref()
+            && !matches!(error, TurnError::Cancelled)
+        {
+            tracing::error!(
+                message_id = message_id::TURN_FAILED,
+                session = session_id,
+                agent = agent.name(),
+                %error,
+                "a turn failed"
+            );
+        }
         let error = outcome.as_ref().err().map(ToString::to_string);
         self.bus.tell(Event::TurnEnded {
             session_id: session_id.clone(),
