@@ -15,6 +15,7 @@ pub mod events;
 pub mod handoff;
 pub mod hooks;
 pub mod message_id;
+pub mod metrics;
 pub mod platform;
 pub mod protocol;
 pub mod router;

@@ -37,6 +37,8 @@ mod handoff_e2e;
 mod history;
 mod hooks;
 mod journal;
+mod logs;
+mod metrics;
 mod odd_rows;
 mod ownership;
 mod recovery;

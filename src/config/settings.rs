@@ -283,6 +283,18 @@ fn all() -> Vec<Setting> {
         None,
         "Where the journal listens, if not at /run/systemd/journal/socket.",
     );
+    add(
+        "metrics.listen",
+        Kind::Text,
+        None,
+        "Address and port at which metrics are served over HTTP, such as \"127.0.0.1:9464\"; GET /metrics.",
+    );
+    add(
+        "metrics.allow_remote",
+        Kind::Flag,
+        Some("false"),
+        "Allow metrics.listen to be an address that other machines can reach. Anybody there can read the numbers.",
+    );
 
     add(
         "chats.allowed_users",

@@ -25,6 +25,7 @@ use crate::handoff::queue::{self, Queue};
 use crate::handoff::{Context, watch};
 use crate::hooks;
 use crate::message_id;
+use crate::metrics::{Metrics, http};
 use crate::platform::local::Local;
 use crate::platform::telegram::Telegram;
 use crate::platform::{Inbox, Platform, Platforms, local};
@@ -100,11 +101,14 @@ impl Daemon {
     ) -> Daemon {
         let platforms = Platforms::new(&config, adapters, bus.clone());
         platforms.adopt_homes(&config, &store);
+        let started_at = clock::now();
+        let metrics = Arc::new(Metrics::new(store.meter(), started_at));
         let turns = Arc::new(Turns::new(
             store.clone(),
             agents,
             config.agent.clocks,
             bus.clone(),
+            metrics.clone(),
         ));
         let work_stop = CancellationToken::new();
         let router = Router::new(
@@ -129,6 +133,7 @@ impl Daemon {
             turns: turns.clone(),
             router: router.clone(),
             bus: bus.clone(),
+            metrics: metrics.clone(),
             keys: config.keys,
             home: config.home.clone(),
         });
@@ -150,12 +155,13 @@ impl Daemon {
             terminals: terminals.clone(),
             queue: handle,
             bus,
+            metrics,
             home: config.home.display().to_string(),
             local_home: config
                 .platform(local::NAME)
                 .and_then(|p| p.home_channel.clone())
                 .map_or_else(|| "home".into(), |h| h.chat_id),
-            started_at: clock::now(),
+            started_at,
             connections: 0.into(),
             limits: Limits {
                 connections: config.control.max_connections,
@@ -212,6 +218,17 @@ impl Daemon {
             desk.bus.listen(),
             control_stop.clone(),
         ));
+        if let Some(address) = config.metrics_listen {
+            match http::listen(address).await {
+                Ok(listener) => {
+                    let desk = desk.clone();
+                    let text = move || std::future::ready(desk.metrics_text());
+                    tasks.spawn(http::serve(listener, text, control_stop.clone()));
+                }
+                // Not a reason to leave people without their chats.
+                Err(reason) => tracing::error!(reason, "no metrics over HTTP"),
+            }
+        }
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
         let inbox: Arc<dyn Inbox> = Arc::new(router.clone());

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -10,8 +10,10 @@ use tracing::Instrument;
 use super::pause::{self, Side};
 use super::{Handoff, Stage, State, answer, bind, deliver, settle, thread};
 use crate::caught::caught;
+use crate::clock;
 use crate::events::{Bus, Event};
 use crate::message_id;
+use crate::metrics::Metrics;
 use crate::platform::{Availability, Platform, Platforms};
 use crate::router::Router;
 use crate::session::{KeyRules, Source};
@@ -33,6 +35,7 @@ pub struct Context {
     /// Tells a chat that its session has gone on to another.
     pub router: Router,
     pub bus: Bus,
+    pub metrics: Arc<Metrics>,
     pub keys: KeyRules,
     pub home: PathBuf,
 }
@@ -136,20 +139,21 @@ async fn walk(
 ) {
     let mut wait = FIRST_WAIT;
     // Whoever resumes a handoff tells where it stands; what came before was told when it happened.
-    let told = match claim.fence {
+    let (told, took) = match claim.fence {
         1 => {
             context.bus.tell_requested(&claim.handoff);
-            None
+            (None, Some(clock::now() - claim.handoff.requested_at))
         }
         _ => {
             tracing::warn!(
                 message_id = message_id::HANDOFF_RESUMED,
                 "handoff resumed: whoever was at it is gone"
             );
-            claim.handoff.stage.and_then(Stage::previous)
+            (claim.handoff.stage.and_then(Stage::previous), None)
         }
     };
-    reached(context, claim, told).await;
+    reached(context, claim, told, took).await;
+    let mut since = Instant::now();
     while let Some(step) = next_step(claim) {
         if stop.is_cancelled() {
             return release(context, claim).await;
@@ -166,7 +170,11 @@ async fn walk(
         match outcome {
             Ok(()) => {
                 wait = FIRST_WAIT;
-                reached(context, claim, before).await;
+                if claim.handoff.stage != before {
+                    let took = since.elapsed().as_secs_f64();
+                    reached(context, claim, before, Some(took)).await;
+                    since = Instant::now();
+                }
             }
             Err(StageError::Later(error)) => {
                 tracing::warn!(%error, stage = step.leads_to().as_str(), "waiting for the database");
@@ -249,14 +257,19 @@ async fn take(
         .unwrap_or_else(|panicked| Err(StageError::Failed(format!("{step:?}: {panicked}"))))
 }
 
-/// Tells of every stage since `before` that the journal now holds.
-async fn reached(context: &Context, claim: &Claim, before: Option<Stage>) {
+/// Tells of every stage since `before` that the journal now holds. They were committed together, so that the first of them
+/// `took` all of the seconds; `None` when they were counted before.
+async fn reached(context: &Context, claim: &Claim, before: Option<Stage>, mut took: Option<f64>) {
     let handoff = &claim.handoff;
     for stage in Stage::ALL {
         if Some(stage) <= before || Some(stage) > handoff.stage {
             continue;
         }
         tracing::info!(stage = stage.as_str(), "handoff stage reached");
+        if let Some(seconds) = &mut took {
+            let metrics = &context.metrics;
+            metrics.stage_reached(&handoff.platform, stage, std::mem::take(seconds));
+        }
         context.bus.tell(Event::HandoffStage {
             id: handoff.id,
             session_id: handoff.session_id.clone(),
@@ -315,6 +328,8 @@ fn tell_failure(reason: &str) {
 
 fn tell_end(context: &Context, claim: &Claim, state: State, error: Option<String>) {
     let handoff = &claim.handoff;
+    let metrics = &context.metrics;
+    metrics.handoff_ended(&handoff.platform, error.as_deref());
     context.bus.tell(Event::HandoffEnded {
         id: handoff.id,
         session_id: handoff.session_id.clone(),

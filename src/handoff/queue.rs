@@ -257,6 +257,8 @@ impl Queue {
     }
 
     fn tell_failed(&self, id: i64, session_id: String, platform: String, error: Option<String>) {
+        let reason = error.as_deref().unwrap_or("unknown");
+        self.context.metrics.handoff_ended(&platform, Some(reason));
         self.context.bus.tell(Event::HandoffEnded {
             id,
             session_id,

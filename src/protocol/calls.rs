@@ -11,6 +11,9 @@ pub enum Call {
     Hello(Hello),
     #[serde(rename = "status")]
     Status(Nothing),
+    /// Numbers in Prometheus' text format.
+    #[serde(rename = "metrics")]
+    Metrics(Nothing),
     #[serde(rename = "platform.list")]
     PlatformList(Nothing),
     #[serde(rename = "agent.list")]
@@ -80,9 +83,10 @@ pub enum Call {
 }
 
 /// The methods, for telling an unknown one from wrong parameters and for the manual.
-pub const METHODS: [&str; 29] = [
+pub const METHODS: [&str; 30] = [
     "hello",
     "status",
+    "metrics",
     "platform.list",
     "agent.list",
     "agent.test",

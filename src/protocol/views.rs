@@ -31,6 +31,12 @@ pub struct StatusView {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricsView {
+    /// In Prometheus' text format, version 0.0.4.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlatformView {
     pub name: String,
     /// `up`, `degraded`, `connecting`, `down` or `off`.

@@ -106,6 +106,7 @@ impl Inner {
         let _stoppable = self.stoppable(&inbound.session_key, cancel.clone());
         let platform = self.platforms.adapter(&inbound.source.platform);
         let shows = platform.as_ref().map(|platform| InChat {
+            metrics: self.metrics.clone(),
             platform: platform.clone(),
             to: inbound.source.clone(),
         });

@@ -71,7 +71,7 @@ impl Inner {
         let get = |_| platform.fetch(file, &part, largest);
         let ready = || std::future::ready(());
         let got = tokio::select! {
-            got = with_retries(platform.name(), Tries::Few, ready, get) => got,
+            got = with_retries(platform.name(), Tries::Few, &self.metrics, ready, get) => got,
             () = self.stop.cancelled() => Err(Unsent::Failed("hermesd is stopping".into())),
         };
         if let Err(unsent) = got {

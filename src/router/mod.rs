@@ -21,6 +21,7 @@ use crate::command::{self, Command, Place, Typed};
 use crate::config::{ChatsConfig, Config};
 use crate::events::{Bus, Event};
 use crate::message_id;
+use crate::metrics::{Met, Metrics};
 use crate::platform::{Button, Platforms, Tries, local};
 use crate::session::{KeyRules, Session, no_longer_here, session_key};
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
@@ -41,6 +42,7 @@ struct Inner {
     store: Store,
     platforms: Platforms,
     turns: Arc<Turns>,
+    metrics: Arc<Metrics>,
     keys: KeyRules,
     doors: Doors,
     chats_config: ChatsConfig,
@@ -129,6 +131,7 @@ impl Router {
         let inner = Inner {
             store,
             platforms,
+            metrics: turns.metrics.clone(),
             turns,
             keys: config.keys,
             doors: Doors::new(config),
@@ -173,6 +176,7 @@ impl Router {
         let source = local::source(chat_id, thread_id);
         let key = session_key(&source, &self.inner.keys);
         let (said, inbound) = self.inner.store.say_local(&key, &source, text).await?;
+        self.inner.metrics.met(local::NAME, Met::Accepted);
         self.inner.bus.tell(local::told(&said));
         self.inner.take_in(inbound).await;
         Ok(said)
@@ -186,6 +190,13 @@ impl Router {
     /// Sends a note that stands in the ledger, in its chat's order.
     pub fn post(&self, note: Delivery) {
         self.inner.post(note);
+    }
+
+    /// Messages that wait to be answered, and replies that wait to be sent.
+    pub fn waiting(&self) -> usize {
+        let chats = self.inner.locked();
+        let waiting = |chat: &Chat| chat.unanswered.len() + chat.unsent.len();
+        chats.values().map(waiting).sum()
     }
 
     /// Waits for the work at hand; `stop` has been given.
@@ -535,7 +546,8 @@ impl Inner {
         };
         let (store, stop) = (&self.store, &self.stop);
         let attempt = || async {
-            match deliver(store, platform.as_ref(), delivery, Tries::Endless, stop).await {
+            let (to, metrics) = (platform.as_ref(), &self.metrics);
+            match deliver(store, to, delivery, Tries::Endless, metrics, stop).await {
                 Err(DeliverError::Store(error)) => Err(error),
                 outcome => Ok(outcome),
             }

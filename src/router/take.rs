@@ -8,6 +8,7 @@ use super::doors::Verdict;
 use super::{Inner, Router};
 use crate::clock;
 use crate::message_id;
+use crate::metrics::Met;
 use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
 use crate::session::{ChatType, Source, session_key};
 use crate::store::{Inbound, NewInbound, StoreError};
@@ -37,8 +38,12 @@ impl Inner {
         let source = &said.source;
         match self.verdict(source).await? {
             Verdict::Welcome => {}
-            Verdict::Stranger => return self.offer_pairing(source).await,
+            Verdict::Stranger => {
+                self.metrics.met(&source.platform, Met::Stranger);
+                return self.offer_pairing(source).await;
+            }
             Verdict::Denied => {
+                self.metrics.met(&source.platform, Met::Denied);
                 tracing::debug!(
                     platform = source.platform,
                     chat = source.chat_id,
@@ -60,6 +65,7 @@ impl Inner {
         };
         let accept = || self.store.accept_inbound(&key, source, new.clone());
         let Some(inbound) = patiently(&self.stop, accept).await? else {
+            self.metrics.met(&source.platform, Met::Duplicate);
             tracing::debug!(
                 platform = source.platform,
                 inbound = new.message_id,
@@ -67,6 +73,7 @@ impl Inner {
             );
             return Ok(());
         };
+        self.metrics.met(&source.platform, Met::Accepted);
         match self.chats_config.backlog_age {
             Some(age) if clock::now() - said.at > age.as_secs_f64() => {
                 self.pass_over(&inbound).await

@@ -11,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::checkpoint::Checkpoints;
 use super::trouble::Trouble;
 use super::{StoreError, messages};
+use crate::metrics::Database;
 
 /// Jobs that may wait; past it callers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -105,7 +106,11 @@ impl Job for Nothing {
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, checkpoints: Checkpoints) -> Writer {
+    pub(super) fn start(
+        connection: Connection,
+        checkpoints: Checkpoints,
+        meter: Database,
+    ) -> Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (closing, asleep) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
         let (last_write, started) = (Arc::<AtomicU64>::default(), Instant::now());
@@ -117,6 +122,7 @@ impl Writer {
             last_write: last_write.clone(),
             started,
             trouble: Trouble::default(),
+            meter,
         };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
@@ -224,6 +230,7 @@ struct Desk {
     last_write: Arc<AtomicU64>,
     started: Instant,
     trouble: Trouble,
+    meter: Database,
 }
 
 impl Desk {
@@ -281,8 +288,12 @@ impl Desk {
 
     /// Commits all of them together, or, when one of them fails or the group cannot be committed, each alone.
     fn commit(&self, mut group: Vec<Box<dyn Job>>) {
-        let alone = group.len() == 1;
+        let (alone, begun) = (group.len() == 1, Instant::now());
         let outcome = self.transaction(&mut group);
+        if let Ok(Done::Committed) = outcome {
+            self.meter.commit.observe(begun.elapsed().as_secs_f64());
+            self.meter.group.observe(group.len() as f64);
+        }
         let failed = group.iter().find_map(|job| job.fault());
         self.trouble.tell(outcome.as_ref().err().or(failed));
         // Nothing was even begun: what holds for one holds for all.
@@ -343,6 +354,7 @@ impl Desk {
             if started.elapsed() > patience {
                 return Err(StoreError::Busy(started.elapsed()));
             }
+            self.meter.busy.inc();
             // Jitter, so that several waiting programs do not try again in step.
             std::thread::sleep(Duration::from_micros(fastrand::u64(500..15_000)));
         }

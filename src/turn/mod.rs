@@ -26,6 +26,7 @@ use crate::caught::caught;
 use crate::clock;
 use crate::events::{Bus, Event};
 use crate::message_id;
+use crate::metrics::Metrics;
 use crate::session::Session;
 use crate::session::transcript::Transcript;
 use crate::store::{Scribe, Store, StoreError};
@@ -80,12 +81,19 @@ pub struct Turns {
     store: Store,
     clocks: Clocks,
     bus: Bus,
+    pub(crate) metrics: Arc<Metrics>,
     /// Numbers the turns of this daemon's life.
     turns: AtomicU64,
 }
 
 impl Turns {
-    pub fn new(store: Store, agents: Agents, clocks: Clocks, bus: Bus) -> Turns {
+    pub fn new(
+        store: Store,
+        agents: Agents,
+        clocks: Clocks,
+        bus: Bus,
+        metrics: Arc<Metrics>,
+    ) -> Turns {
         Turns {
             leases: Leases::default(),
             questions: Questions::new(clocks.question),
@@ -93,6 +101,7 @@ impl Turns {
             store,
             clocks,
             bus,
+            metrics,
             turns: AtomicU64::new(0),
         }
     }
@@ -139,7 +148,12 @@ impl Turns {
             questions: &self.questions,
             shows,
         };
+        let begun = Instant::now();
         let outcome = self.ask(agent, prompt, &sink, cancel).await;
+        if session_id != PROBE {
+            let took = begun.elapsed();
+            self.metrics.turn_ended(agent.name(), kind(&outcome), took);
+        }
         if let Err(error) = outcome.as_ref()
             && !matches!(error, TurnError::Cancelled)
         {
@@ -254,6 +268,17 @@ impl Turns {
             }
             tokio::time::sleep_until(next.min(now + CHECK)).await;
         }
+    }
+}
+
+/// What the metrics call it.
+fn kind(outcome: &Result<Reply, TurnError>) -> &'static str {
+    match outcome {
+        Ok(_) => "answered",
+        Err(TurnError::Agent(_)) => "failed",
+        Err(TurnError::TimedOut { .. }) => "timed_out",
+        Err(TurnError::Empty) => "empty",
+        Err(TurnError::Cancelled) => "cancelled",
     }
 }
 

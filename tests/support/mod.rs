@@ -7,6 +7,7 @@ pub mod endpoint;
 pub mod journald;
 pub mod log;
 mod program;
+pub mod prometheus;
 pub mod pty;
 mod running;
 pub mod scripted;

@@ -93,6 +93,7 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
                     platform,
                     ..
                 } = handoff;
+                desk.metrics.handoff_ended(&platform, Some("cancelled"));
                 tracing::info!(
                     message_id = message_id::HANDOFF_FAILED,
                     handoff = id,
