@@ -4,7 +4,7 @@ use hermesd::message_id;
 
 use crate::support::bot::Bot;
 use crate::support::journald::{Entry, Journald};
-use crate::support::telegram::{BEN, TOKEN};
+use crate::support::telegram::{ADA, BEN, Play, TOKEN};
 use crate::support::{Home, SESSION, TITLE, seed_session};
 
 /// The fields that are there of those that can be asked for.
@@ -135,4 +135,42 @@ fn somebody_unknown_is_told_of_and_the_token_never() {
     for entry in journald.entries() {
         assert!(!entry.values().any(|v| v.contains(TOKEN)), "{entry:?}");
     }
+}
+
+#[test]
+fn replies_that_are_lost_or_may_be_repeats_are_told_of() {
+    let (bot, chat) = Bot::of_ada("");
+    let journald = Journald::at(&bot.home);
+    // What an error is about is known at any level.
+    let quiet = [
+        ("HERMESD_LOG_LEVEL", "warn"),
+        ("HERMESD_CHATS_STREAM", "false"),
+    ];
+    let _daemon = bot.start_with(&[journald.settings(), quiet].concat());
+    let here = chat.to_string();
+    bot.api.then("sendMessage", Play::HangUpBefore);
+    bot.api.says(chat, None, &ADA, "one");
+    let repeated = journald.until_told(message_id::REPLY_MAYBE_REPEATED);
+    assert_eq!(
+        place(&repeated)[2..],
+        [Some("telegram"), None, Some(here.as_str())]
+    );
+    assert_eq!(repeated["PRIORITY"], "4");
+    bot.api
+        .until_message(chat, None, |m| m.text.contains("one"));
+    let refusal = "Forbidden: bot was blocked by the user";
+    bot.api.then("sendMessage", Play::Refuse(403, refusal));
+    bot.api.says(chat, None, &ADA, "two");
+    let lost = journald.until_told(message_id::REPLY_NOT_DELIVERED);
+    assert_eq!(
+        (lost["PRIORITY"].as_str(), lost["HERMES_CHAT"].as_str()),
+        ("3", here.as_str())
+    );
+    assert!(lost["HERMES_SESSION"].len() > 10, "{lost:?}");
+    assert!(
+        journald
+            .entries()
+            .iter()
+            .all(|e| e["PRIORITY"].as_str() <= "4")
+    );
 }

@@ -120,6 +120,10 @@ struct Fields(Vec<(&'static str, String)>);
 
 impl Fields {
     fn set(&mut self, name: &'static str, value: String) {
+        // Where a line of another crate comes from, said once more.
+        if name.starts_with("log.") {
+            return;
+        }
         match self.0.iter_mut().find(|(known, _)| *known == name) {
             Some((_, old)) => *old = value,
             None => self.0.push((name, value)),

@@ -101,8 +101,10 @@ impl Line<'_> {
 
 impl Visit for Line<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() != "message_id" && self.outcome.is_ok() {
-            self.outcome = self.put(field.name(), value);
+        let name = field.name();
+        let for_people = name != "message_id" && !name.starts_with("log.");
+        if for_people && self.outcome.is_ok() {
+            self.outcome = self.put(name, value);
         }
     }
 }

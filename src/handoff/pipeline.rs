@@ -119,7 +119,8 @@ pub(super) async fn run(
     cancel: &CancellationToken,
     stop: &CancellationToken,
 ) {
-    let span = tracing::info_span!(
+    // As all spans that say what a line is about, one that no log.level takes away from an error.
+    let span = tracing::error_span!(
         "handoff",
         handoff = claim.handoff.id,
         session = claim.handoff.session_id,
@@ -221,7 +222,7 @@ impl Step {
 
     /// So that whatever is logged on the way says where that was.
     fn span(self) -> tracing::Span {
-        tracing::info_span!("step", stage = self.leads_to().as_str())
+        tracing::error_span!("step", stage = self.leads_to().as_str())
     }
 }
 

@@ -144,7 +144,7 @@ impl Platforms {
         for adapter in adapters {
             let (this, stop, inbox) = (self.clone(), stop.clone(), inbox.clone());
             tracker.spawn(async move {
-                let span = tracing::info_span!("adapter", platform = adapter.name());
+                let span = tracing::error_span!("adapter", platform = adapter.name());
                 tokio::select! {
                     () = this.supervise(adapter, inbox).instrument(span) => {}
                     () = stop.cancelled() => {}

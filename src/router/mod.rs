@@ -385,7 +385,7 @@ impl Inner {
         else {
             return Ok(());
         };
-        let span = tracing::info_span!(
+        let span = tracing::error_span!(
             "message",
             inbound = id,
             platform = inbound.source.platform,
@@ -525,7 +525,7 @@ impl Inner {
 
     /// Sends a reply once its platform is up. Whatever cannot be sent now stays in the ledger for the next start.
     async fn send(&self, delivery: &Delivery) {
-        let span = tracing::info_span!(
+        let span = tracing::error_span!(
             "reply",
             platform = delivery.source.platform,
             chat = delivery.source.chat_id,

@@ -23,7 +23,8 @@ impl Trouble {
             error if error.is_full() => Some(Kind::Full),
             _ => None,
         });
-        if self.0.replace(kind) == kind {
+        // A job that failed for reasons of its own tells nothing about the disk.
+        if (kind.is_none() && fault.is_some()) || self.0.replace(kind) == kind {
             return;
         }
         match (kind, fault) {
@@ -38,5 +39,56 @@ impl Trouble {
             }
             _ => tracing::info!("the database can be written again"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn trouble_is_told_when_it_begins_changes_and_ends() {
+        let page = Page::default();
+        let writer = page.clone();
+        let lines = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .finish();
+        let (busy, trouble) = (
+            StoreError::Busy(Duration::from_secs(10)),
+            Trouble::default(),
+        );
+        tracing::subscriber::with_default(lines, || {
+            trouble.tell(None);
+            trouble.tell(Some(&busy));
+            trouble.tell(Some(&busy));
+            trouble.tell(Some(&StoreError::Full));
+            trouble.tell(Some(&StoreError::Conflict("no trouble".into())));
+            trouble.tell(None);
+        });
+        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].contains(message_id::DATABASE_LOCKED) && lines[0].contains("WARN"));
+        assert!(lines[1].contains(message_id::DATABASE_FULL) && lines[1].contains("ERROR"));
+        assert!(lines[2].contains("can be written again"));
     }
 }

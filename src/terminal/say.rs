@@ -56,7 +56,7 @@ impl Terminals {
         let at_turn = self.take_turn(seat)?;
         // On its own: neither a client that leaves nor a handler that is dropped stops it halfway.
         let (this, text) = (self.clone(), text.to_owned());
-        let span = tracing::info_span!("terminal", session = seat.session_id);
+        let span = tracing::error_span!("terminal", session = seat.session_id);
         let outcome = self
             .inner
             .tracker
