@@ -143,10 +143,7 @@ impl Metrics {
                 outcome(&["answered", "failed", "timed_out", "empty", "cancelled"]),
             ),
             turn_seconds: histograms(AGENT, outcome(&["answered", "failed"])),
-            deliveries: counters(
-                PLATFORM,
-                outcome(&["sent", "repeated", "failed", "gone", "cancelled"]),
-            ),
+            deliveries: counters(PLATFORM, outcome(&["sent", "repeated", "failed", "gone"])),
             retries: Family::default(),
             waits: counters(PLATFORM, cause()),
             wait_seconds: Grid::new(PLATFORM, cause(), Family::default()),
