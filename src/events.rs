@@ -9,6 +9,7 @@ use tokio::sync::{broadcast, oneshot};
 
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State};
+use crate::message_id;
 
 /// Events that a listener may be behind before it loses some.
 const BACKLOG: usize = 1024;
@@ -151,6 +152,14 @@ impl Bus {
         if requested.len() > BACKLOG {
             requested.pop_first();
         }
+        tracing::info!(
+            message_id = message_id::HANDOFF_REQUESTED,
+            handoff = handoff.id,
+            session = handoff.session_id,
+            platform = handoff.platform,
+            via = handoff.via.as_str(),
+            "handoff requested"
+        );
         // Under the lock: the other one must not go on before this is told.
         self.tell(Event::HandoffRequested {
             id: handoff.id,

@@ -17,6 +17,8 @@ pub mod handoff;
 pub mod hooks;
 #[cfg(test)]
 mod manual;
+pub mod message_id;
+pub mod metrics;
 pub mod platform;
 pub mod protocol;
 pub mod router;

@@ -127,7 +127,7 @@ async fn a_stop_withdraws_the_question_and_tells_the_agent() {
 async fn a_crash_fails_the_turn_with_the_agents_last_words_and_the_next_turn_starts_it_anew() {
     let home = Home::new();
     seed_session(&home).await;
-    let _daemon = start(&home, "plain", &[]);
+    let daemon = start(&home, "plain", &[]);
     reply(&chat(&home, "one", &["--resume", SESSION]));
     let turn = chat(&home, "crash", &["--resume", SESSION]);
     let error = turn["error"].as_str().expect("an error");
@@ -138,6 +138,8 @@ async fn a_crash_fails_the_turn_with_the_agents_last_words_and_the_next_turn_sta
     let turn = chat(&home, "two", &["--resume", SESSION]);
     assert_eq!(reply(&turn), "Blocks: 2. Prompts: 1.");
     assert_eq!(agents(&home).len(), 2);
+    let crashes = daemon.log().matches("the agent ended by itself").count();
+    assert_eq!(crashes, 1, "{}", daemon.log());
     let rest = [
         "user: crash",
         "user: two",

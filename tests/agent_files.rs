@@ -61,7 +61,13 @@ pub async fn ask(
         question: PATIENCE,
     };
     let agents = Agents::only(Arc::new(Echo::default()));
-    let turns = Turns::new(home.store(), agents, clocks, Bus::default());
+    let turns = Turns::new(
+        home.store(),
+        agents,
+        clocks,
+        Bus::default(),
+        std::sync::Arc::default(),
+    );
     let (lease, streamed) = (turns.leases.take("s").await, Streamed::default());
     let prompt = Prompt {
         session: &Session::unborn("s", 0.0),

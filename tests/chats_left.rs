@@ -40,7 +40,13 @@ impl Chats {
         let platforms = Platforms::new(&config, adapters, bus.clone());
         let agents = Agents::only(Arc::new(ScriptedAgent::default()));
         let clocks = config.agent.clocks;
-        let turns = Arc::new(Turns::new(store.clone(), agents, clocks, bus.clone()));
+        let turns = Arc::new(Turns::new(
+            store.clone(),
+            agents,
+            clocks,
+            bus.clone(),
+            Arc::default(),
+        ));
         let (log, stop) = (Log::start(), CancellationToken::new());
         let router = Router::new(
             &config,

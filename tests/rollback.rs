@@ -69,6 +69,7 @@ async fn an_abandoned_reply_is_not_sent_and_stays_abandoned() {
             &platform,
             &delivery,
             Tries::Few,
+            &hermesd::metrics::Metrics::default(),
             &CancellationToken::new(),
         )
         .await;
@@ -186,6 +187,7 @@ async fn a_send_without_an_answer_is_marked_when_it_is_repeated() {
             &platform,
             &delivery,
             Tries::Few,
+            &hermesd::metrics::Metrics::default(),
             &CancellationToken::new(),
         )
         .await

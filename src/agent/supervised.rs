@@ -9,6 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::AgentError;
+use crate::message_id;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -36,6 +37,19 @@ struct State<T> {
     not_before: Option<Instant>,
 }
 
+impl<T> State<T> {
+    /// Lets go of one that ended by itself.
+    fn bury(&mut self, name: &str) {
+        if self.running.take().is_some() {
+            tracing::warn!(
+                message_id = message_id::AGENT_CRASHED,
+                agent = name,
+                "the agent ended by itself; it is started anew when it is needed"
+            );
+        }
+    }
+}
+
 impl<T: Served> Supervised<T> {
     pub(super) fn new(name: &'static str, idle: Duration) -> Supervised<T> {
         Supervised {
@@ -60,7 +74,7 @@ impl<T: Served> Supervised<T> {
         if let Some(running) = state.running.clone().filter(|running| running.is_alive()) {
             return Ok(running);
         }
-        state.running = None;
+        state.bury(self.name);
         if let Some(wait) = state
             .not_before
             .and_then(|at| at.checked_duration_since(Instant::now()))
@@ -108,7 +122,7 @@ async fn end_when_idle<T: Served>(name: &str, state: Arc<Mutex<State<T>>>, idle:
             let in_use = match &state.running {
                 Some(running) if running.is_alive() => Arc::strong_count(running) > 1,
                 // Another one watches over what is started next.
-                _ => return,
+                _ => return state.bury(name),
             };
             let rested = state.used.elapsed();
             if !in_use && rested >= idle {

@@ -97,6 +97,8 @@ fn finish(outcome: Result<(), CliError>) -> ExitCode {
 }
 
 fn fail(error: &DaemonError) -> ExitCode {
-    output::to_stderr(&format!("error: {error}"));
+    if !daemon::tell_end(error) {
+        output::to_stderr(&format!("error: {error}"));
+    }
     ExitCode::from(error.exit_code())
 }

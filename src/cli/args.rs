@@ -73,6 +73,10 @@ pub enum Verb {
     Doctor,
     /// Show what happened lately, or follow what happens now.
     Events(EventsArgs),
+    /// Show what the daemon wrote to the journal, by way of journalctl.
+    Logs(LogsArgs),
+    /// Print the daemon's metrics in Prometheus' text format.
+    Metrics,
     /// Read and write a chat of the embedded platform.
     Attach(AttachArgs),
     /// Print what makes a shell complete hermesctl's command line.
@@ -337,6 +341,40 @@ pub struct EventsArgs {
     /// How many past handoffs to tell of.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub limit: usize,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Runs journalctl, and shows how. With --json it prints what journalctl does with --output=json.\n\nExamples:\n  hermesctl logs --session \"Fix the parser\"\n  hermesctl logs --handoff 7 --since 1h\n  hermesctl logs --platform telegram --follow"
+)]
+pub struct LogsArgs {
+    /// Only lines about this session: id, beginning of an id, or title.
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// Only lines about this handoff.
+    #[arg(long, value_name = "ID")]
+    pub handoff: Option<i64>,
+    /// Only lines about this platform.
+    #[arg(long, value_name = "NAME")]
+    pub platform: Option<String>,
+    /// Go on with what is written from now on, until interrupted.
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Only what is younger: a time ago such as 30s, 5m or 1h, or whatever journalctl takes.
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// The daemon is a service of this user [default: unless root asks, or only a system's daemon is there].
+    #[arg(long, conflicts_with = "system")]
+    pub user: bool,
+    /// The daemon is a service of the system.
+    #[arg(long)]
+    pub system: bool,
+    /// The name of the service.
+    #[arg(long, value_name = "UNIT", default_value = "hermesd.service")]
+    pub unit: String,
+    /// Only print the command.
+    #[arg(long)]
+    pub print_command: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -13,7 +13,9 @@ mod events;
 mod export;
 mod handoff;
 mod handoffs;
+mod logs;
 mod markdown;
+mod metrics;
 pub mod output;
 mod pair;
 mod platforms;
@@ -56,8 +58,19 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         return setup::run(&overrides, args.socket.is_some(), &out, wish).await;
     }
     let config = config::load(&overrides)?;
-    let backend = Backend::open(&config, args.socket.is_some()).await?;
+    let backend = match &args.verb {
+        // The journal can be read when there is neither a daemon nor a database.
+        Verb::Logs(wish) if wish.session.is_none() => {
+            return logs::run(&config, &out, wish, None);
+        }
+        _ => Backend::open(&config, args.socket.is_some()).await?,
+    };
     match args.verb {
+        Verb::Logs(wish) => {
+            let session = logs::session(&backend, &wish).await?;
+            logs::run(&config, &out, &wish, session)
+        }
+        Verb::Metrics => metrics::run(&backend, &out).await,
         Verb::Chat(wish) => chat::run(&backend, &config, &out, wish).await,
         Verb::Resume(wish) => chat::resume(&backend, &config, &out, wish).await,
         Verb::Handoff(wish) => handoff::run(&backend, &config, &out, wish).await,

@@ -13,6 +13,7 @@ mod toml_file;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -162,6 +163,8 @@ pub struct Config {
     pub accept_newer_schema: bool,
     pub drain_timeout: Duration,
     pub log: LogConfig,
+    /// Where metrics are served over HTTP, if anywhere.
+    pub metrics_listen: Option<SocketAddr>,
     pub hooks: HooksConfig,
     pub chats: ChatsConfig,
     pub platforms: Vec<PlatformConfig>,
@@ -297,6 +300,7 @@ fn build(
             level: get.text("log.level").unwrap_or_default(),
             target: get.text("log.target").unwrap_or_default(),
         },
+        metrics_listen: metrics_listen(&get)?,
         hooks: HooksConfig {
             programs: HOOKS
                 .into_iter()
@@ -348,6 +352,23 @@ fn words(get: &Getter, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
             "{key}: a quote is not closed in {text:?}"
         )])),
     }
+}
+
+/// An address of this machine alone, unless somebody says that others may look.
+fn metrics_listen(get: &Getter) -> Result<Option<SocketAddr>, ConfigError> {
+    let Some(text) = get.text("metrics.listen") else {
+        return Ok(None);
+    };
+    let wrong = |why: &str| ConfigError::Invalid(vec![format!("metrics.listen: {text:?} {why}")]);
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| wrong("is not an address with a port, such as \"127.0.0.1:9464\""))?;
+    if !address.ip().is_loopback() && !get.flag("metrics.allow_remote") {
+        return Err(wrong(
+            "can be reached from other machines: take a loopback address, or set metrics.allow_remote = true",
+        ));
+    }
+    Ok(Some(address))
 }
 
 fn platform(name: &str, get: &Getter) -> PlatformConfig {

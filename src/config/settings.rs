@@ -276,6 +276,18 @@ fn all() -> Vec<Setting> {
         Some("auto"),
         "Where the log goes; auto takes the journal under systemd.",
     );
+    add(
+        "metrics.listen",
+        Kind::Text,
+        None,
+        "Address and port at which metrics are served over HTTP, such as \"127.0.0.1:9464\"; GET /metrics.",
+    );
+    add(
+        "metrics.allow_remote",
+        Kind::Flag,
+        Some("false"),
+        "Allow metrics.listen to be an address that other machines can reach. Anybody there can read the numbers.",
+    );
 
     add(
         "chats.allowed_users",

@@ -7,11 +7,12 @@ mod verbs;
 pub mod views;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::events::Bus;
 use crate::handoff::queue;
+use crate::metrics::{Metrics, Now};
 use crate::platform::Platforms;
 use crate::router::Router;
 use crate::store::Store;
@@ -30,11 +31,28 @@ pub struct Desk {
     pub terminals: Terminals,
     pub queue: queue::Handle,
     pub bus: Bus,
+    pub metrics: Arc<Metrics>,
     pub home: String,
     pub local_home: String,
     pub started_at: f64,
     pub connections: AtomicUsize,
     pub limits: Limits,
+}
+
+impl Desk {
+    /// The metrics as text, with what is only known by looking.
+    pub fn metrics_text(&self) -> String {
+        let platforms = self.platforms.all().into_iter();
+        self.metrics.text(&Now {
+            platforms: platforms.map(|p| (p.name, p.standing.as_str())).collect(),
+            // A database that cannot be read is told of elsewhere.
+            handoffs_pending: self.store.pending_count().unwrap_or_default(),
+            handoffs_running: self.queue.running(),
+            turns_running: self.turns.leases.count(),
+            messages_waiting: self.router.waiting(),
+            connections: self.connections.load(Ordering::Relaxed),
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy)]

@@ -1,44 +1,46 @@
 //! The log: structured fields in the journal when systemd holds our stderr, readable lines otherwise.
 
+use std::fmt;
 use std::io::IsTerminal;
 use std::sync::OnceLock;
 
+use anstyle::{Effects, Style};
+use tracing::field::{Field, Visit};
+use tracing_subscriber::field::RecordFields;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{self as lines, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Registry, fmt, reload};
+use tracing_subscriber::{EnvFilter, Registry, registry, reload};
 
 use super::DaemonError;
+use super::journal::{self, Journal, Priority};
 use crate::config::LogConfig;
+use crate::message_id;
 
 pub fn start(config: &LogConfig) -> Result<(), DaemonError> {
     let filter = filter(config)?;
     let to_journal = match config.target.as_str() {
         "journal" => true,
         "stderr" => false,
-        // systemd sets this for services whose stderr is the journal.
-        _ => std::env::var_os("JOURNAL_STREAM").is_some(),
+        _ => journal::holds_stderr(),
     };
-    let (filter, handle) = reload::Layer::new(filter);
-    let _ = FILTER.set(handle);
-    let registry = tracing_subscriber::registry().with(filter);
-    let journal = if to_journal {
-        tracing_journald::layer().ok()
-    } else {
-        None
-    };
+    // Without a journal the lines are better read on stderr than nowhere.
+    let journal = to_journal.then(|| Journal::open().ok()).flatten();
     let failed = |e: tracing_subscriber::util::TryInitError| {
         DaemonError::Config(format!("the log cannot be started: {e}"))
     };
+    let (filter, handle) = reload::Layer::new(filter);
+    let _ = FILTER.set(handle);
+    let registry = registry().with(filter);
     match journal {
-        Some(journal) => registry
-            .with(journal.with_field_prefix(Some("HERMES".into())))
-            .try_init()
-            .map_err(failed),
+        Some(journal) => registry.with(journal).try_init().map_err(failed),
         None => {
-            let lines = fmt::layer()
+            let lines = lines::layer()
                 .with_writer(std::io::stderr)
                 .with_ansi(std::io::stderr().is_terminal())
-                .with_target(false);
+                .with_target(false)
+                .fmt_fields(ForPeople);
             registry.with(lines).try_init().map_err(failed)
         }
     }
@@ -58,4 +60,110 @@ pub(super) fn change(config: &LogConfig) -> Result<(), DaemonError> {
 
 pub(super) fn filter(config: &LogConfig) -> Result<EnvFilter, DaemonError> {
     EnvFilter::try_new(&config.level).map_err(|e| DaemonError::Config(format!("log.level: {e}")))
+}
+
+/// Why hermesd ends, in the journal when that is where stderr goes. False: it has to be said on stderr.
+pub fn tell_end(error: &DaemonError) -> bool {
+    if !journal::holds_stderr() {
+        return false;
+    }
+    let Ok(journal) = Journal::open() else {
+        return false;
+    };
+    let id = matches!(error, DaemonError::Config(_)).then_some(message_id::CONFIG_REFUSED);
+    journal.tell(Priority::Error, id, &error.to_string());
+    true
+}
+
+/// Fields as `name=value`, but for those that only the journal has a use for.
+struct ForPeople;
+
+impl<'writer> FormatFields<'writer> for ForPeople {
+    fn format_fields<R: RecordFields>(&self, writer: Writer<'writer>, fields: R) -> fmt::Result {
+        let mut line = Line {
+            writer,
+            begun: false,
+            outcome: Ok(()),
+        };
+        fields.record(&mut line);
+        line.outcome
+    }
+}
+
+struct Line<'writer> {
+    writer: Writer<'writer>,
+    begun: bool,
+    outcome: fmt::Result,
+}
+
+impl Line<'_> {
+    fn put(&mut self, name: &str, value: &dyn fmt::Debug) -> fmt::Result {
+        if std::mem::replace(&mut self.begun, true) {
+            self.writer.write_char(' ')?;
+        }
+        if name == "message" {
+            return write!(self.writer, "{value:?}");
+        }
+        let style = match self.writer.has_ansi_escapes() {
+            true => Style::new().effects(Effects::ITALIC),
+            false => Style::new(),
+        };
+        write!(self.writer, "{style}{name}{style:#}={value:?}")
+    }
+}
+
+impl Visit for Line<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        let name = field.name();
+        let for_people = name != "message_id" && !name.starts_with("log.");
+        if for_people && self.outcome.is_ok() {
+            self.outcome = self.put(name, value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn people_read_what_they_can_use() {
+        let page = Page::default();
+        let writer = page.clone();
+        let lines = lines::layer()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .with_target(false)
+            .without_time()
+            .fmt_fields(ForPeople);
+        tracing::subscriber::with_default(registry().with(lines), || {
+            let span = tracing::info_span!("handoff", handoff = 7, chat = tracing::field::Empty);
+            span.record("chat", "home");
+            let _in = span.enter();
+            let error = "no luck";
+            tracing::info!(message_id = message_id::READY, %error, session = "s", "it is so");
+        });
+        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(
+            text,
+            " INFO handoff{handoff=7 chat=\"home\"}: it is so error=no luck session=\"s\"\n"
+        );
+    }
 }

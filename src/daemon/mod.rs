@@ -3,6 +3,7 @@
 pub mod args;
 mod home_lock;
 pub mod identity;
+mod journal;
 mod log;
 mod reload;
 mod service;
@@ -15,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use home_lock::{HomeLock, recorded_gateway, recorded_socket};
-pub use log::start as start_log;
+pub use log::{start as start_log, tell_end};
 pub use reload::Reload;
 
 use crate::agent::Agents;
@@ -27,6 +28,8 @@ use crate::events::Bus;
 use crate::handoff::queue::{self, Queue};
 use crate::handoff::{Context, watch};
 use crate::hooks;
+use crate::message_id;
+use crate::metrics::{Metrics, http};
 use crate::platform::local::Local;
 use crate::platform::telegram::Telegram;
 use crate::platform::{Inbox, Platform, Platforms, local};
@@ -102,11 +105,14 @@ impl Daemon {
     ) -> Daemon {
         let platforms = Platforms::new(&config, adapters, bus.clone());
         platforms.adopt_homes(&config, &store);
+        let started_at = clock::now();
+        let metrics = Arc::new(Metrics::new(store.meter(), started_at));
         let turns = Arc::new(Turns::new(
             store.clone(),
             agents,
             config.agent.clocks,
             bus.clone(),
+            metrics.clone(),
         ));
         let work_stop = CancellationToken::new();
         let router = Router::new(
@@ -131,6 +137,7 @@ impl Daemon {
             turns: turns.clone(),
             router: router.clone(),
             bus: bus.clone(),
+            metrics: metrics.clone(),
             keys: config.keys,
             home: config.home.clone(),
         });
@@ -152,12 +159,13 @@ impl Daemon {
             terminals: terminals.clone(),
             queue: handle,
             bus,
+            metrics,
             home: config.home.display().to_string(),
             local_home: config
                 .platform(local::NAME)
                 .and_then(|p| p.home_channel.clone())
                 .map_or_else(|| "home".into(), |h| h.chat_id),
-            started_at: clock::now(),
+            started_at,
             connections: 0.into(),
             limits: Limits {
                 connections: config.control.max_connections,
@@ -223,6 +231,17 @@ impl Daemon {
             desk.bus.listen(),
             control_stop.clone(),
         ));
+        if let Some(address) = config.metrics_listen {
+            match http::listen(address).await {
+                Ok(listener) => {
+                    let desk = desk.clone();
+                    let text = move || std::future::ready(desk.metrics_text());
+                    tasks.spawn(http::serve(listener, text, control_stop.clone()));
+                }
+                // Not a reason to leave people without their chats.
+                Err(reason) => tracing::error!(reason, "no metrics over HTTP"),
+            }
+        }
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
         let inbox: Arc<dyn Inbox> = Arc::new(router.clone());
@@ -257,7 +276,7 @@ impl Daemon {
             () = stop.cancelled() => None,
             ended = &mut queue => Some(ended),
         };
-        tracing::info!("stopping");
+        tracing::info!(message_id = message_id::STOPPING, "stopping");
         service::stopping(config.drain_timeout);
         work_stop.cancel();
         desk.store.hurry();
@@ -325,7 +344,7 @@ pub async fn run(
         }
     };
     lock.record_socket(&socket);
-    tracing::info!(version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
+    tracing::info!(message_id = message_id::READY, version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
     daemon.serve(listener, doorman, stop).await?;
     tracing::info!("stopped");
     Ok(())

@@ -13,6 +13,7 @@ use crate::config::{Config, ConfigError};
 use crate::current::Current;
 use crate::events::Bus;
 use crate::hooks::HooksConfig;
+use crate::message_id;
 use crate::platform::{Inbox, Platforms};
 use crate::router::Router;
 use crate::store::Store;
@@ -76,10 +77,16 @@ impl Reloader {
             let outcome = loaded.map_err(|error| error.to_string());
             let outcome = outcome.and_then(|new| self.apply(new));
             match &outcome {
-                Ok(changed) => tracing::info!(changed, "configuration read anew"),
-                Err(error) => {
-                    tracing::error!(error, "the configuration is wrong; nothing was changed");
-                }
+                Ok(changed) => tracing::info!(
+                    message_id = message_id::CONFIG_RELOADED,
+                    changed,
+                    "configuration read anew"
+                ),
+                Err(error) => tracing::error!(
+                    message_id = message_id::CONFIG_REFUSED,
+                    error,
+                    "the configuration is wrong; nothing was changed"
+                ),
             }
             service::reloaded(&self.platforms.all(), outcome.err().as_deref());
         }

@@ -47,6 +47,7 @@ pub(super) async fn run(
         handoff: true,
     };
     let shows = InChat {
+        metrics: context.metrics.clone(),
         platform: context.adapter(&claim.handoff)?,
         to: destination.clone(),
     };

@@ -24,6 +24,7 @@ pub(super) async fn run(
             platform.as_ref(),
             &delivery,
             Tries::Few,
+            &context.metrics,
             cancel,
         );
         let id = delivered.await.map_err(|e| match e {

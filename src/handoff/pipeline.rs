@@ -2,14 +2,18 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::pause::{self, Side};
 use super::{Handoff, Stage, State, answer, bind, deliver, settle, thread};
 use crate::caught::caught;
+use crate::clock;
 use crate::events::{Bus, Event};
+use crate::message_id;
+use crate::metrics::Metrics;
 use crate::platform::{Availability, Platform, Platforms};
 use crate::router::Router;
 use crate::session::{KeyRules, Source};
@@ -31,6 +35,7 @@ pub struct Context {
     /// Tells a chat that its session has gone on to another.
     pub router: Router,
     pub bus: Bus,
+    pub metrics: Arc<Metrics>,
     pub keys: KeyRules,
     pub home: PathBuf,
 }
@@ -114,14 +119,17 @@ pub(super) async fn run(
     cancel: &CancellationToken,
     stop: &CancellationToken,
 ) {
-    let span = tracing::info_span!(
+    // As all spans that say what a line is about, one that no log.level takes away from an error.
+    let span = tracing::error_span!(
         "handoff",
-        id = claim.handoff.id,
+        handoff = claim.handoff.id,
         session = claim.handoff.session_id,
-        platform = claim.handoff.platform
+        platform = claim.handoff.platform,
+        chat = claim.handoff.home.as_ref().map(|home| &home.chat_id)
     );
-    let _entered =
-        tracing::Instrument::instrument(walk(context, &mut claim, cancel, stop), span).await;
+    walk(context, &mut claim, cancel, stop)
+        .instrument(span)
+        .await;
 }
 
 async fn walk(
@@ -132,14 +140,21 @@ async fn walk(
 ) {
     let mut wait = FIRST_WAIT;
     // Whoever resumes a handoff tells where it stands; what came before was told when it happened.
-    let told = match claim.fence {
+    let (told, took) = match claim.fence {
         1 => {
             context.bus.tell_requested(&claim.handoff);
-            None
+            (None, Some(clock::now() - claim.handoff.requested_at))
         }
-        _ => claim.handoff.stage.and_then(Stage::previous),
+        _ => {
+            tracing::warn!(
+                message_id = message_id::HANDOFF_RESUMED,
+                "handoff resumed: whoever was at it is gone"
+            );
+            (claim.handoff.stage.and_then(Stage::previous), None)
+        }
     };
-    reached(context, claim, told).await;
+    reached(context, claim, told, took).await;
+    let mut since = Instant::now();
     while let Some(step) = next_step(claim) {
         if stop.is_cancelled() {
             return release(context, claim).await;
@@ -149,17 +164,21 @@ async fn walk(
             Err(StageError::Cancelled)
         } else {
             tokio::select! {
-                outcome = take(context, claim, step, cancel) => outcome,
+                outcome = take(context, claim, step, cancel).instrument(step.span()) => outcome,
                 () = stop.cancelled(), if step != Step::Settle => return release(context, claim).await,
             }
         };
         match outcome {
             Ok(()) => {
                 wait = FIRST_WAIT;
-                reached(context, claim, before).await;
+                if claim.handoff.stage != before {
+                    let took = since.elapsed().as_secs_f64();
+                    reached(context, claim, before, Some(took)).await;
+                    since = Instant::now();
+                }
             }
             Err(StageError::Later(error)) => {
-                tracing::warn!(%error, ?step, "waiting for the database");
+                tracing::warn!(%error, stage = step.leads_to().as_str(), "waiting for the database");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
@@ -171,11 +190,10 @@ async fn walk(
             Err(StageError::Failed(reason)) => return fail(context, claim, &reason).await,
         }
     }
-    let handoff = &claim.handoff;
     tell_end(context, claim, State::Completed, None);
     tracing::info!(
-        session = handoff.session_id,
-        key = handoff.session_key,
+        message_id = message_id::HANDOFF_COMPLETED,
+        key = claim.handoff.session_key,
         "handoff completed"
     );
 }
@@ -188,6 +206,24 @@ enum Step {
     Answer,
     Deliver,
     Settle,
+}
+
+impl Step {
+    /// The stage that is reached when it is done.
+    fn leads_to(self) -> Stage {
+        match self {
+            Step::OpenThread => Stage::Threaded,
+            Step::Bind => Stage::Bound,
+            Step::Answer => Stage::Answered,
+            Step::Deliver => Stage::Delivered,
+            Step::Settle => Stage::Settled,
+        }
+    }
+
+    /// So that whatever is logged on the way says where that was.
+    fn span(self) -> tracing::Span {
+        tracing::error_span!("step", stage = self.leads_to().as_str())
+    }
 }
 
 fn next_step(claim: &Claim) -> Option<Step> {
@@ -222,14 +258,19 @@ async fn take(
         .unwrap_or_else(|panicked| Err(StageError::Failed(format!("{step:?}: {panicked}"))))
 }
 
-/// Tells of every stage since `before` that the journal now holds.
-async fn reached(context: &Context, claim: &Claim, before: Option<Stage>) {
+/// Tells of every stage since `before` that the journal now holds. They were committed together, so that the first of them
+/// `took` all of the seconds; `None` when they were counted before.
+async fn reached(context: &Context, claim: &Claim, before: Option<Stage>, mut took: Option<f64>) {
     let handoff = &claim.handoff;
     for stage in Stage::ALL {
         if Some(stage) <= before || Some(stage) > handoff.stage {
             continue;
         }
-        tracing::debug!(stage = stage.as_str(), "handoff stage");
+        tracing::info!(stage = stage.as_str(), "handoff stage reached");
+        if let Some(seconds) = &mut took {
+            let metrics = &context.metrics;
+            metrics.stage_reached(&handoff.platform, stage, std::mem::take(seconds));
+        }
         context.bus.tell(Event::HandoffStage {
             id: handoff.id,
             session_id: handoff.session_id.clone(),
@@ -270,15 +311,26 @@ async fn fail(context: &Context, claim: &Claim, reason: &str) {
             }
         }
     }
-    tracing::warn!(reason, "handoff failed");
+    tell_failure(reason);
     tell_end(context, claim, State::Failed, Some(reason.to_owned()));
     // On its own: the session is free for another try, whatever the chat does.
     let (context, handoff, reason) = (context.clone(), claim.handoff.clone(), reason.to_owned());
     tokio::spawn(async move { note_failure(&context, &handoff, &reason).await });
 }
 
+/// One that somebody stopped needs nobody's help.
+fn tell_failure(reason: &str) {
+    let message_id = message_id::HANDOFF_FAILED;
+    match reason {
+        "cancelled" => tracing::info!(message_id, reason, "handoff failed"),
+        _ => tracing::error!(message_id, reason, "handoff failed"),
+    }
+}
+
 fn tell_end(context: &Context, claim: &Claim, state: State, error: Option<String>) {
     let handoff = &claim.handoff;
+    let metrics = &context.metrics;
+    metrics.handoff_ended(&handoff.platform, error.as_deref());
     context.bus.tell(Event::HandoffEnded {
         id: handoff.id,
         session_id: handoff.session_id.clone(),

@@ -20,6 +20,7 @@ use crate::clock;
 use crate::config::HandoffConfig;
 use crate::daemon::identity::Identity;
 use crate::events::Event;
+use crate::message_id;
 use crate::platform::Availability;
 use crate::store::{Orphan, Pending, StoreError};
 
@@ -221,8 +222,10 @@ impl Queue {
         for handoff in self.context.store.close_overtaken().await? {
             self.handle.cancel(handoff.id);
             tracing::warn!(
-                id = handoff.id,
+                message_id = message_id::HANDOFF_FAILED,
+                handoff = handoff.id,
                 session = handoff.session_id,
+                platform = handoff.platform,
                 "handoff withdrawn by another program"
             );
             self.context.bus.tell_requested(&handoff);
@@ -254,6 +257,8 @@ impl Queue {
     }
 
     fn tell_failed(&self, id: i64, session_id: String, platform: String, error: Option<String>) {
+        let reason = error.as_deref().unwrap_or("unknown");
+        self.context.metrics.handoff_ended(&platform, Some(reason));
         self.context.bus.tell(Event::HandoffEnded {
             id,
             session_id,
@@ -351,7 +356,6 @@ impl Queue {
             .withdraw_handoff(session_id, reason)
             .await?
         {
-            tracing::warn!(session = session_id, platform, reason, "handoff failed");
             let journal = self
                 .context
                 .store
@@ -362,6 +366,14 @@ impl Queue {
                 self.context.bus.tell_requested(handoff);
             }
             let id = journal.map_or(0, |h| h.id);
+            tracing::error!(
+                message_id = message_id::HANDOFF_FAILED,
+                handoff = id,
+                session = session_id,
+                platform,
+                reason,
+                "handoff failed"
+            );
             self.tell_failed(
                 id,
                 session_id.to_owned(),
@@ -410,6 +422,7 @@ impl Queue {
             }
             tracing::warn!(
                 session = row.session_id,
+                platform = row.platform,
                 owner = row.owner,
                 "taking over a handoff whose owner is gone"
             );

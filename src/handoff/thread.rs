@@ -23,7 +23,8 @@ pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), Stag
             repeated |= unsure && !able.idempotent_threads;
             platform.open_thread(&home, &title, &open_key)
         };
-        let opened = with_retries(name, Tries::Few, || std::future::ready(()), open).await;
+        let ready = || std::future::ready(());
+        let opened = with_retries(name, Tries::Few, &context.metrics, ready, open).await;
         let mut opened = opened.map_err(|reason| {
             StageError::Failed(format!("no thread could be opened on {name}: {reason}"))
         })?;

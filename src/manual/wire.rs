@@ -8,9 +8,10 @@ const VIEWS: &str = include_str!("../protocol/views.rs");
 const CODES: &str = include_str!("../protocol/mod.rs");
 
 /// What each method answers with: a type of ours, several of them, or fields that have no type.
-const RESULTS: [(&str, Answer); 30] = [
+const RESULTS: [(&str, Answer); 31] = [
     ("hello", Answer::One("HelloView")),
     ("status", Answer::One("StatusView")),
+    ("metrics", Answer::One("MetricsView")),
     ("platform.list", Answer::List("PlatformView")),
     ("platform.examine", Answer::List("FindingView")),
     ("agent.list", Answer::List("AgentView")),

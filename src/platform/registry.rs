@@ -8,6 +8,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use super::{Home, Inbox, Line, Platform, PlatformError};
 use crate::caught::caught;
@@ -15,6 +16,7 @@ use crate::clock;
 use crate::config::settings::find;
 use crate::config::{Config, PLATFORMS, PlatformConfig};
 use crate::events::{Bus, Event};
+use crate::message_id;
 use crate::store::Store;
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -168,8 +170,9 @@ impl Platforms {
         };
         let (this, stop, inbox) = (self.clone(), stop.clone(), inbox.clone());
         tracker.spawn(async move {
+            let span = tracing::error_span!("adapter", platform = adapter.name());
             tokio::select! {
-                () = this.supervise(adapter, inbox) => {}
+                () = this.supervise(adapter, inbox).instrument(span) => {}
                 () = stop.cancelled() => {}
                 () = replaced.cancelled() => {}
             }
@@ -218,7 +221,12 @@ impl Platforms {
             };
             let retry_after = match error {
                 PlatformError::Permanent(reason) | PlatformError::Gone(reason) => {
-                    tracing::error!(platform = name, reason, "platform down");
+                    tracing::error!(
+                        message_id = message_id::PLATFORM_DOWN,
+                        platform = name,
+                        reason,
+                        "platform down"
+                    );
                     return self.set(name, Standing::Down, Some(reason));
                 }
                 PlatformError::Transient {
@@ -258,7 +266,12 @@ impl Platforms {
     }
 
     fn failing(&self, name: &str, reason: String) {
-        tracing::warn!(platform = name, reason, "platform not well");
+        tracing::warn!(
+            message_id = message_id::PLATFORM_DEGRADED,
+            platform = name,
+            reason,
+            "platform not well"
+        );
         let standing = match self.standing(name) {
             Some(Standing::Up | Standing::Degraded) => Standing::Degraded,
             _ => Standing::Connecting,
@@ -269,7 +282,11 @@ impl Platforms {
     /// The platform answers.
     pub(super) fn alive(&self, name: &str) {
         if self.standing(name) != Some(Standing::Up) {
-            tracing::info!(platform = name, "platform up");
+            tracing::info!(
+                message_id = message_id::PLATFORM_UP,
+                platform = name,
+                "platform up"
+            );
             self.set(name, Standing::Up, None);
         }
     }
@@ -340,7 +357,9 @@ impl Platforms {
             match store.chosen_home(&settings.name, configured) {
                 Ok(Some(home)) => self.set_home(&settings.name, home),
                 Ok(None) => {}
-                Err(error) => tracing::warn!(%error, "chosen home channels could not be read"),
+                Err(error) => {
+                    tracing::warn!(%error, platform = settings.name, "chosen home channels could not be read")
+                }
             }
         }
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::PlatformError;
+use crate::metrics::{Metrics, Waited};
 
 /// Tries before a call counts as failed.
 const ATTEMPTS: u32 = 5;
@@ -47,6 +50,7 @@ impl std::fmt::Display for Unsent {
 pub async fn with_retries<T, F, R>(
     platform: &str,
     tries: Tries,
+    metrics: &Metrics,
     ready: impl Fn() -> R,
     mut call: impl FnMut(bool) -> F,
 ) -> Result<T, Unsent>
@@ -58,7 +62,9 @@ where
     let (mut failed, mut put_off) = (0, 0);
     let mut unsure = false;
     loop {
+        let asked = Instant::now();
         ready().await;
+        metrics.waited(platform, Waited::Pace, asked.elapsed());
         let (reason, retry_after) = match tokio::time::timeout(PATIENCE, call(unsure)).await {
             Ok(Ok(value)) => return Ok(value),
             Ok(Err(PlatformError::Permanent(reason))) => return Err(Unsent::Failed(reason)),
@@ -83,7 +89,10 @@ where
             }
         };
         match retry_after {
-            Some(_) => put_off += 1,
+            Some(after) => {
+                put_off += 1;
+                metrics.waited(platform, Waited::Asked, after);
+            }
             None => failed += 1,
         }
         if tries == Tries::Few && (failed >= ATTEMPTS || put_off >= ASKED_TO_WAIT) {
@@ -92,6 +101,7 @@ where
                 failed + put_off
             )));
         }
+        metrics.retried(platform);
         tracing::warn!(
             platform,
             attempt = failed + put_off,

@@ -12,6 +12,9 @@ pub enum Call {
     /// What the daemon is doing.
     #[serde(rename = "status")]
     Status(Nothing),
+    /// Numbers in Prometheus' text format.
+    #[serde(rename = "metrics")]
+    Metrics(Nothing),
     /// All platforms, and how each is doing.
     #[serde(rename = "platform.list")]
     PlatformList(Nothing),
@@ -99,9 +102,10 @@ pub enum Call {
 }
 
 /// The methods, for telling an unknown one from wrong parameters and for the manual.
-pub const METHODS: [&str; 30] = [
+pub const METHODS: [&str; 31] = [
     "hello",
     "status",
+    "metrics",
     "platform.list",
     "platform.examine",
     "agent.list",

@@ -12,8 +12,8 @@ use serde_json::Value;
 pub use calls::*;
 pub use views::{
     AgentTestView, AgentView, ChatTurnView, ChatView, EventKind, EventView, FindingView,
-    HandoffView, HitView, LocalMessageView, LocalThreadView, MessageView, PersonView, PlatformView,
-    ResumedView, SessionView, StageView, StatusView, TranscriptView,
+    HandoffView, HitView, LocalMessageView, LocalThreadView, MessageView, MetricsView, PersonView,
+    PlatformView, ResumedView, SessionView, StageView, StatusView, TranscriptView,
 };
 
 /// Raised when a change breaks existing clients.

@@ -59,6 +59,12 @@ pub struct StatusView {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricsView {
+    /// In Prometheus' text format, version 0.0.4.
+    pub text: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlatformView {
     /// The name that a handoff takes.
     pub name: String,

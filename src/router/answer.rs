@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Inner, reply_to};
 use crate::agent::{Agent, Prompt, Reply};
+use crate::message_id;
 use crate::platform::Platform;
 use crate::store::{
     Begun, Delivery, Draft, Files, Inbound, NewDelivery, Scribe, StoreError, TurnEnd,
@@ -36,6 +37,12 @@ impl Turn {
     }
 }
 
+/// Logs a failure that no turn was run for.
+fn told(error: TurnError) -> TurnError {
+    tracing::error!(message_id = message_id::TURN_FAILED, %error, "a turn failed");
+    error
+}
+
 impl Inner {
     /// Runs the turn and returns what is to be sent. `None`: it is answered already, or the daemon stops and it will be
     /// answered after the next start.
@@ -54,7 +61,7 @@ impl Inner {
             return Ok(None);
         };
         let turn = match (agent, begun) {
-            (Err(error), _) => Turn::known(Err(error), inbound),
+            (Err(error), _) => Turn::known(Err(told(error)), inbound),
             (Ok((agent, _)), Begun::Ask(row)) => {
                 self.ask(inbound, session_id, &lease, agent, row).await?
             }
@@ -62,7 +69,7 @@ impl Inner {
             // It may have done things already: whether it is to do them again is for the person to say.
             (_, Begun::Asked(None)) => {
                 let interrupted = TurnError::Agent("it was interrupted at its work".into());
-                Turn::known(Err(interrupted), inbound)
+                Turn::known(Err(told(interrupted)), inbound)
             }
         };
         if matches!(turn.reply, Err(TurnError::Cancelled)) && stop.is_cancelled() {
@@ -99,6 +106,7 @@ impl Inner {
         let _stoppable = self.stoppable(&inbound.session_key, cancel.clone());
         let platform = self.platforms.adapter(&inbound.source.platform);
         let shows = platform.as_ref().map(|platform| InChat {
+            metrics: self.metrics.clone(),
             platform: platform.clone(),
             to: inbound.source.clone(),
         });
@@ -184,7 +192,6 @@ impl Inner {
                 (TurnEnd::CutOff(turn.partial), sends)
             }
             Err(error) => {
-                tracing::warn!(%error, session = session_id, "a turn failed");
                 let text = format!("I could not answer: {error}. Say it again to try once more.");
                 let text = match turn.partial.trim_end() {
                     "" => text,

@@ -160,7 +160,12 @@ impl Inner {
                 if let Some(departure) = departure {
                     self.post(departure.note);
                 }
-                tracing::info!(session = session.id, key, "brought to a chat");
+                tracing::info!(
+                    session = session.id,
+                    platform = source.platform,
+                    key,
+                    "brought to a chat"
+                );
                 self.bus.tell(Event::SessionMoved {
                     session_id: session.id.clone(),
                     to: source.platform.clone(),

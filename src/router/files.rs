@@ -27,7 +27,7 @@ impl Inner {
             match self.fetch(platform.as_ref(), inbound.id, n, file).await {
                 Ok(attachment) => saved.push(attachment),
                 Err(reason) => {
-                    tracing::warn!(reason, message = inbound.id, "a file could not be fetched");
+                    tracing::warn!(reason, inbound = inbound.id, "a file could not be fetched");
                     let name = file.name.as_deref().map_or("a file".into(), shown);
                     missing.push(format!(
                         "[{name} was sent, but could not be received: {reason}]"
@@ -71,7 +71,7 @@ impl Inner {
         let get = |_| platform.fetch(file, &part, largest);
         let ready = || std::future::ready(());
         let got = tokio::select! {
-            got = with_retries(platform.name(), Tries::Few, ready, get) => got,
+            got = with_retries(platform.name(), Tries::Few, &self.metrics, ready, get) => got,
             () = self.stop.cancelled() => Err(Unsent::Failed("hermesd is stopping".into())),
         };
         if let Err(unsent) = got {

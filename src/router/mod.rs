@@ -15,11 +15,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing::Instrument;
 
 use crate::command::{self, Command, Place, Typed};
 use crate::config::{ChatsConfig, Config, PlatformConfig};
 use crate::current::Current;
 use crate::events::{Bus, Event};
+use crate::message_id;
+use crate::metrics::{Met, Metrics};
 use crate::platform::{Button, Platforms, Tries, local};
 use crate::session::{KeyRules, Session, no_longer_here, session_key};
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
@@ -40,6 +43,7 @@ struct Inner {
     store: Store,
     platforms: Platforms,
     turns: Arc<Turns>,
+    metrics: Arc<Metrics>,
     keys: KeyRules,
     rules: Current<Rules>,
     home: PathBuf,
@@ -143,6 +147,7 @@ impl Router {
         let inner = Inner {
             store,
             platforms,
+            metrics: turns.metrics.clone(),
             turns,
             keys: config.keys,
             rules: Current::new(Rules::new(config)),
@@ -185,6 +190,7 @@ impl Router {
         let source = local::source(chat_id, thread_id);
         let key = session_key(&source, &self.inner.keys);
         let (said, inbound) = self.inner.store.say_local(&key, &source, text).await?;
+        self.inner.metrics.met(local::NAME, Met::Accepted);
         self.inner.bus.tell(local::told(&said));
         self.inner.take_in(inbound).await;
         Ok(said)
@@ -203,6 +209,13 @@ impl Router {
     /// Sends a note that stands in the ledger, in its chat's order.
     pub fn post(&self, note: Delivery) {
         self.inner.post(note);
+    }
+
+    /// Messages that wait to be answered, and replies that wait to be sent.
+    pub fn waiting(&self) -> usize {
+        let chats = self.inner.locked();
+        let waiting = |chat: &Chat| chat.unanswered.len() + chat.unsent.len();
+        chats.values().map(waiting).sum()
     }
 
     /// Waits for the work at hand; `stop` has been given.
@@ -253,7 +266,7 @@ impl Inner {
             let inner = self.clone();
             self.tracker.spawn(async move {
                 if let Err(error) = inner.handle(inbound.id).await {
-                    tracing::error!(%error, message = inbound.id, "it waits for the next start");
+                    tracing::error!(%error, inbound = inbound.id, "it waits for the next start");
                 }
             });
             return;
@@ -263,7 +276,7 @@ impl Inner {
             Ok(true) => {}
             Ok(false) | Err(StoreError::Cancelled) => self.line_up(&inbound),
             Err(error) => {
-                tracing::error!(%error, message = inbound.id, "it waits for the next start");
+                tracing::error!(%error, inbound = inbound.id, "it waits for the next start");
             }
         }
     }
@@ -285,7 +298,7 @@ impl Inner {
         let (source, id) = (inbound.source.clone(), inbound.message_id.clone());
         self.tracker.spawn(async move {
             if let Err(error) = platform.acknowledge(&source, &id).await {
-                tracing::debug!(%error, message = id, "a message that waits was not acknowledged");
+                tracing::debug!(%error, inbound = id, "a message that waits was not acknowledged");
             }
         });
     }
@@ -376,21 +389,33 @@ impl Inner {
             match done.await {
                 Ok(Ok(()) | Err(StoreError::Cancelled)) => {}
                 Ok(Err(error)) => {
-                    tracing::error!(%error, what, "it waits for the next start");
+                    tracing::error!(%error, key, what, "it waits for the next start");
                 }
                 Err(error) => {
-                    tracing::error!(%error, what, "it stopped its worker and waits for the next start");
+                    tracing::error!(%error, key, what, "it stopped its worker and waits for the next start");
                 }
             }
         }
     }
 
-    /// One message from its chat to its answer. Begins again when its session is deleted under it.
+    /// One message from its chat to its answer.
     async fn handle(self: &Arc<Self>, id: i64) -> Result<(), StoreError> {
-        let Some(mut inbound) = patiently(&self.stop, || async { self.store.inbound(id) }).await?
+        let Some(inbound) = patiently(&self.stop, || async { self.store.inbound(id) }).await?
         else {
             return Ok(());
         };
+        let span = tracing::error_span!(
+            "message",
+            inbound = id,
+            platform = inbound.source.platform,
+            chat = inbound.source.chat_id,
+            session = tracing::field::Empty
+        );
+        self.see_to(inbound).instrument(span).await
+    }
+
+    /// Begins again when the session is deleted under it.
+    async fn see_to(self: &Arc<Self>, mut inbound: Inbound) -> Result<(), StoreError> {
         match command::read(&inbound.text, Place::Chat) {
             Typed::Command(Command::Retry, _) => match self.retry(&inbound).await? {
                 Some(again) => inbound = again,
@@ -409,7 +434,10 @@ impl Inner {
         let inbound = self.fetch_files(inbound).await?;
         loop {
             let (session_id, lease) = match self.session_under_lease(&inbound).await? {
-                Found::Session(id, lease) => (id, lease),
+                Found::Session(id, lease) => {
+                    tracing::Span::current().record("session", &id);
+                    (id, lease)
+                }
                 Found::Left(went_to) => {
                     return self
                         .dismiss(&inbound, no_longer_here(&inbound.source.platform, &went_to))
@@ -431,7 +459,7 @@ impl Inner {
                     if patiently(&self.stop, session).await?.is_some() {
                         return Err(error);
                     }
-                    tracing::warn!(%error, session = session_id, "a session was deleted while it was spoken to");
+                    tracing::warn!(%error, "a session was deleted while it was spoken to");
                 }
             }
         }
@@ -460,11 +488,7 @@ impl Inner {
             Belongs::Left(went_to) => return Ok(Found::Left(went_to)),
         };
         loop {
-            tracing::debug!(
-                message = inbound.id,
-                session = wanted,
-                "a message waits for its turn"
-            );
+            tracing::debug!(session = wanted, "a message waits for its turn");
             let lease = tokio::select! {
                 lease = self.turns.leases.take(&wanted) => lease,
                 () = self.stop.cancelled() => return Ok(Found::Stopping),
@@ -520,21 +544,29 @@ impl Inner {
 
     /// Sends a reply once its platform is up. Whatever cannot be sent now stays in the ledger for the next start.
     async fn send(&self, delivery: &Delivery) {
+        let span = tracing::error_span!(
+            "reply",
+            platform = delivery.source.platform,
+            chat = delivery.source.chat_id,
+            session = delivery.session_id
+        );
+        self.send_in_turn(delivery).instrument(span).await;
+    }
+
+    async fn send_in_turn(&self, delivery: &Delivery) {
         let name = &delivery.source.platform;
         let platform = tokio::select! {
             platform = self.platforms.when_up(name) => platform,
             () = self.stop.cancelled() => return,
         };
         let Some(platform) = platform else {
-            tracing::warn!(
-                platform = name,
-                "a reply waits for the next start: the platform is not available"
-            );
+            tracing::warn!("a reply waits for the next start: the platform is not available");
             return;
         };
         let (store, stop) = (&self.store, &self.stop);
         let attempt = || async {
-            match deliver(store, platform.as_ref(), delivery, Tries::Endless, stop).await {
+            let (to, metrics) = (platform.as_ref(), &self.metrics);
+            match deliver(store, to, delivery, Tries::Endless, metrics, stop).await {
                 Err(DeliverError::Store(error)) => Err(error),
                 outcome => Ok(outcome),
             }
@@ -550,15 +582,14 @@ impl Inner {
             }
             Ok(Err(DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. })) => {
                 tracing::error!(
+                    message_id = message_id::REPLY_NOT_DELIVERED,
                     reason,
-                    platform = name,
-                    session = delivery.session_id,
                     "a reply was not delivered"
                 );
                 Err(reason)
             }
             Ok(Err(DeliverError::Store(error))) | Err(error) => {
-                tracing::error!(%error, platform = name, "a reply waits for the next start");
+                tracing::error!(%error, "a reply waits for the next start");
                 return;
             }
         };

@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use super::doors::Verdict;
 use super::{Inner, Router};
 use crate::clock;
+use crate::message_id;
+use crate::metrics::Met;
 use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
 use crate::session::{ChatType, Source, session_key};
 use crate::store::{Inbound, NewInbound, StoreError};
@@ -36,8 +38,12 @@ impl Inner {
         let source = &said.source;
         match self.verdict(source).await? {
             Verdict::Welcome => {}
-            Verdict::Stranger => return self.offer_pairing(source).await,
+            Verdict::Stranger => {
+                self.metrics.met(&source.platform, Met::Stranger);
+                return self.offer_pairing(source).await;
+            }
             Verdict::Denied => {
+                self.metrics.met(&source.platform, Met::Denied);
                 tracing::debug!(
                     platform = source.platform,
                     chat = source.chat_id,
@@ -59,13 +65,15 @@ impl Inner {
         };
         let accept = || self.store.accept_inbound(&key, source, new.clone());
         let Some(inbound) = patiently(&self.stop, accept).await? else {
+            self.metrics.met(&source.platform, Met::Duplicate);
             tracing::debug!(
                 platform = source.platform,
-                message = new.message_id,
+                inbound = new.message_id,
                 "a message came twice"
             );
             return Ok(());
         };
+        self.metrics.met(&source.platform, Met::Accepted);
         match self.rules.get().chats.backlog_age {
             Some(age) if clock::now() - said.at > age.as_secs_f64() => {
                 self.pass_over(&inbound).await
@@ -109,7 +117,9 @@ impl Inner {
         let ask = || self.store.ask_to_pair(source, stranger);
         if let Some(note) = patiently(&self.stop, ask).await? {
             tracing::info!(
+                message_id = message_id::PAIRING_ASKED,
                 platform = source.platform,
+                chat = source.chat_id,
                 user = source.user_id,
                 name = source.user_name,
                 "somebody unknown asks to be let in: hermesctl pair"
@@ -146,7 +156,7 @@ impl Inner {
         let changed = patiently(&self.stop, change).await?;
         tracing::debug!(
             platform = source.platform,
-            message = message_id,
+            inbound = message_id,
             changed,
             "a message was changed"
         );

@@ -76,6 +76,10 @@ impl StoreError {
             .is_some_and(|c| matches!(c, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, StoreError::Full) || self.code() == Some(ErrorCode::DiskFull)
+    }
+
     fn code(&self) -> Option<ErrorCode> {
         match self {
             StoreError::Sqlite(e) => e.sqlite_error_code(),

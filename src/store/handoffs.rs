@@ -142,6 +142,15 @@ impl Store {
         })
     }
 
+    /// How many rows are pending.
+    pub fn pending_count(&self) -> Result<usize, StoreError> {
+        self.look(|c| {
+            let sql = "SELECT count(*) FROM sessions WHERE handoff_state = 'pending'";
+            let count: i64 = c.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
+            Ok(usize::try_from(count).unwrap_or_default())
+        })
+    }
+
     /// Takes a pending row, with the home of its platform. `None`: somebody else was faster, or it was withdrawn.
     pub async fn claim_handoff(
         &self,

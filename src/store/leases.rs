@@ -123,7 +123,7 @@ impl Store {
                 Ok(handoff) => closed.extend(handoff),
                 Err(error) if error.is_transient() => return Err(error),
                 Err(error) => {
-                    tracing::error!(%error, id, "a withdrawn handoff could not be put back")
+                    tracing::error!(%error, handoff = id, "a withdrawn handoff could not be put back")
                 }
             }
         }

@@ -25,6 +25,7 @@ mod schema;
 mod search;
 mod sessions;
 mod terminals;
+mod trouble;
 mod turns;
 mod writer;
 
@@ -32,6 +33,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::Connection;
+
+use crate::metrics::Database;
 
 pub use deliveries::{Delivery, DeliveryState, Extra, NewDelivery};
 pub use error::StoreError;
@@ -61,6 +64,7 @@ struct Inner {
     /// Hermes' name for this home's share of the routing table.
     scope: String,
     writer: writer::Writer,
+    meter: Database,
     readers: readers::Readers,
     mirror: routing::Mirror,
 }
@@ -82,10 +86,12 @@ impl Store {
             .join("sessions");
         let sessions_dir = sessions_dir.canonicalize().unwrap_or(sessions_dir);
         let file = open::File::new(path);
+        let meter = Database::default();
         Ok(Store {
             inner: Arc::new(Inner {
                 readers: readers::Readers::new(file.clone()),
-                writer: writer::Writer::start(connection, checkpoints),
+                writer: writer::Writer::start(connection, checkpoints, meter.clone()),
+                meter,
                 scope: sessions_dir.to_string_lossy().into_owned(),
                 file,
                 mirror: routing::Mirror::default(),
@@ -95,6 +101,11 @@ impl Store {
 
     pub fn path(&self) -> &Path {
         &self.inner.file.path
+    }
+
+    /// What is counted of its writes.
+    pub fn meter(&self) -> &Database {
+        &self.inner.meter
     }
 
     fn scope(&self) -> String {

@@ -9,7 +9,9 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint::Checkpoints;
+use super::trouble::Trouble;
 use super::{StoreError, messages};
+use crate::metrics::Database;
 
 /// Jobs that may wait; past it callers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -39,6 +41,8 @@ trait Job: Send {
     fn run(&mut self, connection: &Connection) -> bool;
     /// Tells the caller: its own result when committed, else the reason.
     fn finish(self: Box<Self>, commit: Result<(), StoreError>);
+    /// Why it failed, if it did.
+    fn fault(&self) -> Option<&StoreError>;
     /// Jobs that only ask something of the connection need no transaction.
     fn transactional(&self) -> bool;
 }
@@ -73,6 +77,10 @@ where
         let _ = self.reply.send(result);
     }
 
+    fn fault(&self) -> Option<&StoreError> {
+        self.result.as_ref()?.as_ref().err()
+    }
+
     fn transactional(&self) -> bool {
         self.transactional
     }
@@ -88,13 +96,21 @@ impl Job for Nothing {
 
     fn finish(self: Box<Self>, _commit: Result<(), StoreError>) {}
 
+    fn fault(&self) -> Option<&StoreError> {
+        None
+    }
+
     fn transactional(&self) -> bool {
         false
     }
 }
 
 impl Writer {
-    pub(super) fn start(connection: Connection, checkpoints: Checkpoints) -> Writer {
+    pub(super) fn start(
+        connection: Connection,
+        checkpoints: Checkpoints,
+        meter: Database,
+    ) -> Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
         let (closing, asleep) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
         let (last_write, started) = (Arc::<AtomicU64>::default(), Instant::now());
@@ -105,6 +121,8 @@ impl Writer {
             asleep: asleep.clone(),
             last_write: last_write.clone(),
             started,
+            trouble: Trouble::default(),
+            meter,
         };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
@@ -211,6 +229,8 @@ struct Desk {
     asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
     started: Instant,
+    trouble: Trouble,
+    meter: Database,
 }
 
 impl Desk {
@@ -268,8 +288,14 @@ impl Desk {
 
     /// Commits all of them together, or, when one of them fails or the group cannot be committed, each alone.
     fn commit(&self, mut group: Vec<Box<dyn Job>>) {
-        let alone = group.len() == 1;
+        let (alone, begun) = (group.len() == 1, Instant::now());
         let outcome = self.transaction(&mut group);
+        if let Ok(Done::Committed) = outcome {
+            self.meter.commit.observe(begun.elapsed().as_secs_f64());
+            self.meter.group.observe(group.len() as f64);
+        }
+        let failed = group.iter().find_map(|job| job.fault());
+        self.trouble.tell(outcome.as_ref().err().or(failed));
         // Nothing was even begun: what holds for one holds for all.
         if let Err(StoreError::Busy(waited)) = outcome {
             return group
@@ -328,6 +354,7 @@ impl Desk {
             if started.elapsed() > patience {
                 return Err(StoreError::Busy(started.elapsed()));
             }
+            self.meter.busy.inc();
             // Jitter, so that several waiting programs do not try again in step.
             std::thread::sleep(Duration::from_micros(fastrand::u64(500..15_000)));
         }

@@ -123,11 +123,13 @@ impl Terminals {
             Ok(_) => {}
             Err(StoreError::Cancelled) => {
                 tracing::warn!(
-                    session_id,
+                    session = session_id,
                     "the next start ends this session: the database is busy"
                 );
             }
-            Err(error) => tracing::error!(%error, session_id, "a session could not be ended"),
+            Err(error) => {
+                tracing::error!(%error, session = session_id, "a session could not be ended")
+            }
         }
     }
 }

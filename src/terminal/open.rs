@@ -229,7 +229,11 @@ impl Terminals {
             return Ok(None);
         };
         let from = departure.from.platform;
-        tracing::info!(session = session.id, from, "brought back to the terminal");
+        tracing::info!(
+            session = session.id,
+            platform = from,
+            "brought back to the terminal"
+        );
         self.inner.router.post(departure.note);
         self.inner.bus.tell(Event::SessionMoved {
             session_id: session.id.clone(),

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tracing::Instrument;
+
 use super::open::refusal;
 use super::{LiveTurn, Seat, Terminals};
 use crate::agent::{Agent, Prompt};
@@ -54,10 +56,11 @@ impl Terminals {
         let at_turn = self.take_turn(seat)?;
         // On its own: neither a client that leaves nor a handler that is dropped stops it halfway.
         let (this, text) = (self.clone(), text.to_owned());
+        let span = tracing::error_span!("terminal", session = seat.session_id);
         let outcome = self
             .inner
             .tracker
-            .spawn(async move { this.converse(&at_turn, &text).await });
+            .spawn(async move { this.converse(&at_turn, &text).await }.instrument(span));
         outcome.await.unwrap_or_else(|error| {
             let message = format!("the turn broke off: {error}");
             Err(refusal("broken_off", message, "say it again"))
@@ -180,7 +183,7 @@ impl Terminals {
         // A stop does not wait for a locked database; then the next start finds the last that was kept.
         let kept = patiently(&self.inner.stop, || store.end_turn(id, end.clone())).await;
         if let Err(error) = kept {
-            tracing::error!(%error, session = id, "the end of a turn could not be kept");
+            tracing::error!(%error, "the end of a turn could not be kept");
             let unkept = format!("it could not be kept in the transcript: {error}");
             return Ok(Outcome {
                 error: Some(outcome.error.unwrap_or(unkept)),
@@ -202,7 +205,7 @@ impl Terminals {
             kept = streamed.len();
             let id = &at.seat.session_id;
             if let Err(error) = self.inner.store.keep_partial(id, streamed).await {
-                tracing::warn!(%error, session = id, "what is streamed could not be kept; it is tried again");
+                tracing::warn!(%error, "what is streamed could not be kept; it is tried again");
                 kept = 0;
             }
         }

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use crate::message_id;
+use crate::metrics::Metrics;
 use crate::platform::{Outgoing, Platform, PlatformError, Tries, Unsent, with_retries};
 use crate::store::{Delivery, DeliveryState, Store, StoreError};
 
@@ -36,6 +38,7 @@ pub async fn deliver(
     platform: &dyn Platform,
     delivery: &Delivery,
     tries: Tries,
+    metrics: &Metrics,
     cancel: &CancellationToken,
 ) -> Result<String, DeliverError> {
     if let (DeliveryState::Sent, Some(id)) = (delivery.state, &delivery.message_id) {
@@ -55,7 +58,7 @@ pub async fn deliver(
         return Err(DeliverError::Cancelled);
     }
     let way = Way::default();
-    let mut handing = pin!(hand_over(platform, delivery, tries, &way));
+    let mut handing = pin!(hand_over(platform, delivery, tries, metrics, &way));
     let outcome = tokio::select! {
         outcome = &mut handing => outcome,
         () = cancel.cancelled() => {
@@ -74,6 +77,13 @@ pub async fn deliver(
         }
     };
     let platform = platform.name().to_owned();
+    let kind = match &outcome {
+        Ok(_) if way.repeated.load(Ordering::Relaxed) => "repeated",
+        Ok(_) => "sent",
+        Err(Unsent::Failed(_)) => "failed",
+        Err(Unsent::Gone(_)) => "gone",
+    };
+    metrics.delivery_ended(&platform, kind);
     outcome.map_err(|unsent| match unsent {
         Unsent::Failed(reason) => DeliverError::Failed { platform, reason },
         Unsent::Gone(reason) => DeliverError::Gone { platform, reason },
@@ -87,12 +97,15 @@ struct Way {
     underway: AtomicBool,
     /// It may have arrived though nobody knows of it.
     unsure: AtomicBool,
+    /// It was sent with the mark of one that may be in the chat already.
+    repeated: AtomicBool,
 }
 
 async fn hand_over(
     platform: &dyn Platform,
     delivery: &Delivery,
     tries: Tries,
+    metrics: &Metrics,
     way: &Way,
 ) -> Result<String, Unsent> {
     let (to, extra) = (&delivery.source, &delivery.extra);
@@ -100,7 +113,7 @@ async fn hand_over(
     if let Some(shown) = &extra.replaces {
         // What the chat was shown of it becomes the whole, which can be repeated as often as need be.
         let edit = |_| platform.edit(to, shown, outgoing(delivery, &delivery.text));
-        match with_retries(platform.name(), tries, ready, edit).await {
+        match with_retries(platform.name(), tries, metrics, ready, edit).await {
             Ok(()) => return Ok(shown.clone()),
             Err(reason) => {
                 tracing::info!(%reason, platform = platform.name(), "what was shown of an answer cannot be changed; it is sent anew");
@@ -112,6 +125,16 @@ async fn hand_over(
     let send = |unsure: bool| {
         let repeated = !platform.capabilities().idempotent_sends
             && (interrupted || unsure || extra.maybe_shown);
+        if repeated {
+            way.repeated.store(true, Ordering::Relaxed);
+            tracing::warn!(
+                message_id = message_id::REPLY_MAYBE_REPEATED,
+                platform = platform.name(),
+                chat = to.chat_id,
+                session = delivery.session_id,
+                "a message is sent that may be a repeat"
+            );
+        }
         let text = if repeated { &marked } else { &delivery.text };
         let sending = platform.send(to, outgoing(delivery, text), &delivery.send_key);
         async {
@@ -124,7 +147,7 @@ async fn hand_over(
             sent
         }
     };
-    with_retries(platform.name(), tries, ready, send).await
+    with_retries(platform.name(), tries, metrics, ready, send).await
 }
 
 fn outgoing<'a>(delivery: &'a Delivery, text: &'a str) -> Outgoing<'a> {

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Shows, Streamed, in_words};
 use crate::agent::Question;
 use crate::clock;
+use crate::metrics::Metrics;
 use crate::platform::{Button, Outgoing, Platform, PlatformError, Tries, with_retries};
 use crate::session::Source;
 use crate::store::{Draft, Store, StoreError};
@@ -26,6 +27,7 @@ const PATIENCE_AT_THE_END: Duration = Duration::from_secs(5);
 
 /// Shows an agent's question in a chat.
 pub struct InChat {
+    pub metrics: Arc<Metrics>,
     pub platform: Arc<dyn Platform>,
     pub to: Source,
 }
@@ -53,7 +55,7 @@ impl Shows for InChat {
         let name = self.platform.name();
         let ready = || self.platform.ready_for(&self.to);
         let send = |_| self.platform.send(&self.to, what, &key);
-        if let Err(error) = with_retries(name, Tries::Few, ready, send).await {
+        if let Err(error) = with_retries(name, Tries::Few, &self.metrics, ready, send).await {
             tracing::warn!(%error, platform = name, "a question of the agent's could not be shown");
         }
     }

@@ -26,6 +26,8 @@ use crate::caught::caught;
 use crate::clock;
 use crate::current::Current;
 use crate::events::{Bus, Event};
+use crate::message_id;
+use crate::metrics::Metrics;
 use crate::session::Session;
 use crate::session::transcript::Transcript;
 use crate::store::{Scribe, Store, StoreError};
@@ -80,12 +82,19 @@ pub struct Turns {
     store: Store,
     clocks: Current<Clocks>,
     bus: Bus,
+    pub(crate) metrics: Arc<Metrics>,
     /// Numbers the turns of this daemon's life.
     turns: AtomicU64,
 }
 
 impl Turns {
-    pub fn new(store: Store, agents: Agents, clocks: Clocks, bus: Bus) -> Turns {
+    pub fn new(
+        store: Store,
+        agents: Agents,
+        clocks: Clocks,
+        bus: Bus,
+        metrics: Arc<Metrics>,
+    ) -> Turns {
         Turns {
             leases: Leases::default(),
             questions: Questions::new(clocks.question),
@@ -93,6 +102,7 @@ impl Turns {
             store,
             clocks: Current::new(clocks),
             bus,
+            metrics,
             turns: AtomicU64::new(0),
         }
     }
@@ -151,7 +161,23 @@ impl Turns {
             questions: &self.questions,
             shows,
         };
+        let begun = Instant::now();
         let outcome = self.ask(agent, prompt, &sink, cancel).await;
+        if session_id != PROBE {
+            let took = begun.elapsed();
+            self.metrics.turn_ended(agent.name(), kind(&outcome), took);
+        }
+        if let Err(error) = outcome.as_ref()
+            && !matches!(error, TurnError::Cancelled)
+        {
+            tracing::error!(
+                message_id = message_id::TURN_FAILED,
+                session = session_id,
+                agent = agent.name(),
+                %error,
+                "a turn failed"
+            );
+        }
         let error = outcome.as_ref().err().map(ToString::to_string);
         self.bus.tell(Event::TurnEnded {
             session_id: session_id.clone(),
@@ -254,6 +280,17 @@ impl Turns {
             }
             tokio::time::sleep_until(next.min(now + CHECK)).await;
         }
+    }
+}
+
+/// What the metrics call it.
+fn kind(outcome: &Result<Reply, TurnError>) -> &'static str {
+    match outcome {
+        Ok(_) => "answered",
+        Err(TurnError::Agent(_)) => "failed",
+        Err(TurnError::TimedOut { .. }) => "timed_out",
+        Err(TurnError::Empty) => "empty",
+        Err(TurnError::Cancelled) => "cancelled",
     }
 }
 

@@ -130,7 +130,11 @@ impl Home {
             .append(true)
             .open(&log)
             .expect("a log");
-        let mut command = self.command(env!("CARGO_BIN_EXE_hermesd"));
+        let journal = environment.iter().find(|(name, _)| *name == JOURNAL_IS_AT);
+        let mut command = match journal {
+            Some((_, directory)) => self.with_journal(directory),
+            None => self.command(env!("CARGO_BIN_EXE_hermesd")),
+        };
         command.envs(environment.iter().copied());
         command
             .stdin(Stdio::null())
@@ -141,6 +145,24 @@ impl Home {
             socket: self.socket(),
             log,
         }
+    }
+}
+
+/// Names a directory with a socket in it that is the journal's to a daemon.
+pub const JOURNAL_IS_AT: &str = "TEST_JOURNAL_IS_AT";
+
+impl Home {
+    /// The journal's place cannot be configured, so the daemon gets a file system in which it is another.
+    fn with_journal(&self, directory: &str) -> Command {
+        let mut command = self.command("unshare");
+        if !nix::unistd::Uid::effective().is_root() {
+            command.arg("--map-root-user");
+        }
+        let mounts = "mount -t tmpfs none /run && mkdir -p /run/systemd/journal && \
+                      mount --bind \"$0\" /run/systemd/journal && exec \"$1\"";
+        let daemon = env!("CARGO_BIN_EXE_hermesd");
+        command.args(["--mount", "sh", "-c", mounts, directory, daemon]);
+        command
     }
 }
 

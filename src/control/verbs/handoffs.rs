@@ -8,6 +8,7 @@ use crate::events::Event;
 use crate::handoff::request::{self, Wish};
 use crate::handoff::which::resolve;
 use crate::handoff::{Handoff, State, Via};
+use crate::message_id;
 use crate::protocol::{HandoffList, HandoffRequest, RpcError};
 
 /// How often a waiter looks into the store even when no event came: events are news, the store is the truth.
@@ -92,6 +93,15 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
                     platform,
                     ..
                 } = handoff;
+                desk.metrics.handoff_ended(&platform, Some("cancelled"));
+                tracing::info!(
+                    message_id = message_id::HANDOFF_FAILED,
+                    handoff = id,
+                    session = session_id,
+                    platform,
+                    reason = "cancelled",
+                    "handoff failed"
+                );
                 desk.bus.tell(Event::HandoffEnded {
                     id,
                     session_id,

@@ -41,6 +41,7 @@ pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
             "events.subscribe belongs to the connection",
         )),
         Call::Status(_) => status::status(desk).await,
+        Call::Metrics(_) => status::metrics(desk),
         Call::PlatformList(_) => status::platforms(desk),
         Call::PlatformExamine(wish) => status::examine(desk, &wish.platform).await,
         Call::AgentList(_) => agents::list(desk),

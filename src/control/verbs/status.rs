@@ -1,10 +1,12 @@
-//! `hello`, `status`, `platform.list`, `platform.examine`.
+//! `hello`, `status`, `metrics`, `platform.list`, `platform.examine`.
 
 use std::sync::atomic::Ordering;
 
 use super::{Answer, answer, refused};
 use crate::control::{Desk, views};
-use crate::protocol::{Hello, HelloView, PROTOCOL, PlatformView, RpcError, StatusView, code};
+use crate::protocol::{
+    Hello, HelloView, MetricsView, PROTOCOL, PlatformView, RpcError, StatusView, code,
+};
 
 pub(in crate::control) fn hello(desk: &Desk, hello: &Hello) -> Answer {
     if hello.protocol != PROTOCOL {
@@ -46,6 +48,12 @@ pub(super) async fn status(desk: &Desk) -> Answer {
         turns_running: desk.turns.leases.count(),
         connections: desk.connections.load(Ordering::Relaxed),
         platforms: platform_views(desk),
+    })
+}
+
+pub(super) fn metrics(desk: &Desk) -> Answer {
+    answer(&MetricsView {
+        text: desk.metrics_text(),
     })
 }
 

@@ -110,9 +110,11 @@ fn one(update: &Value, me: &Me, rules: &TelegramConfig) -> Option<(Option<String
 /// What cannot be read is passed over: it would come again for ever.
 fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
     T::deserialize(value)
-        .inspect_err(
-            |error| tracing::warn!(%error, "something that Telegram sent could not be read"),
-        )
+        .inspect_err(|error| {
+            tracing::warn!("something that Telegram sent could not be read");
+            // The reason may quote what was said.
+            tracing::debug!(%error, "why it could not be read");
+        })
         .ok()
 }
 
@@ -156,7 +158,7 @@ fn read_message(value: &Value) -> Option<Message> {
         known.extend(kept.map(|kept| (field.clone(), kept)));
     }
     tracing::debug!(
-        id = whole.id.0,
+        inbound = whole.id.0,
         "a message has something in it that is not known here"
     );
     read(&Value::Object(known))

@@ -54,7 +54,7 @@ impl Telegram {
         let client = match client {
             Ok(client) => client,
             Err(error) => {
-                tracing::error!(%error, "no client for Telegram could be made");
+                tracing::error!(%error, platform = NAME, "no client for Telegram could be made");
                 return None;
             }
         };
@@ -65,7 +65,7 @@ impl Telegram {
             match root.parse() {
                 Ok(url) => bot = bot.set_api_url(url),
                 Err(error) => {
-                    tracing::error!(%error, url, "platforms.telegram.base_url is not an address");
+                    tracing::error!(%error, platform = NAME, "platforms.telegram.base_url is not an address");
                     return None;
                 }
             }

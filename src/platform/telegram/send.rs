@@ -49,7 +49,7 @@ impl Telegram {
         let formatted = message(html(what.text)).parse_mode(ParseMode::Html);
         let answer = match call(&self.bot, formatted).await {
             Err(error) if is_about_format(&error) => {
-                tracing::info!(%error, platform = NAME, "a message is sent without formatting");
+                tracing::debug!(%error, platform = NAME, "a message is sent without formatting");
                 call(&self.bot, message(plain(what.text))).await
             }
             answer => answer,

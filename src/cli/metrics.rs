@@ -1,0 +1,14 @@
+//! `hermesctl metrics`.
+
+use super::CliError;
+use super::backend::Backend;
+use super::output::Output;
+use crate::metrics::text;
+use crate::protocol::{Call, MetricsView, Nothing};
+
+pub(super) async fn run(backend: &Backend, out: &Output) -> Result<(), CliError> {
+    let client = backend.daemon()?;
+    let metrics: MetricsView = client.call(Call::Metrics(Nothing {})).await?;
+    out.value(&text::families(&metrics.text))?;
+    out.raw(&metrics.text)
+}

@@ -1,0 +1,169 @@
+//! `GET /metrics`, and nothing else: for a collector that cannot use the control socket. Every request is small, short and
+//! one of few, and its connection ends with the answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use super::text::CONTENT_TYPE;
+
+/// Connections at one time; others are closed at once.
+const CONNECTIONS: usize = 8;
+/// The longest request, with all its headers.
+const LONGEST: usize = 8 << 10;
+/// For the request to come, and for the answer to be taken.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Serves until `stop`. `text` makes the answer.
+pub async fn serve<F, T>(listener: TcpListener, text: T, stop: CancellationToken)
+where
+    F: Future<Output = String> + Send,
+    T: Fn() -> F + Send + Sync + 'static,
+{
+    let (text, places) = (Arc::new(text), Arc::new(Semaphore::new(CONNECTIONS)));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.cancelled() => return,
+        };
+        let Ok((mut stream, _)) = accepted else {
+            // Out of descriptors, most likely: others have to finish first.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            continue;
+        };
+        let (text, stop) = (text.clone(), stop.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            let answered = tokio::time::timeout(PATIENCE, answer(&mut stream, text.as_ref()));
+            tokio::select! {
+                _ = answered => {}
+                () = stop.cancelled() => {}
+            }
+        });
+    }
+}
+
+/// Binds; the reason when that is not possible names the address.
+pub async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|e| format!("metrics.listen: {address}: {e}"))
+}
+
+async fn answer<F, T>(stream: &mut TcpStream, text: &T) -> std::io::Result<()>
+where
+    F: Future<Output = String> + Send,
+    T: Fn() -> F,
+{
+    let (status, body) = match request(stream).await? {
+        Request::Metrics { head } => {
+            let body = text().await;
+            let length = body.len();
+            ("200 OK", (if head { String::new() } else { body }, length))
+        }
+        Request::Other(status) => (status, said(status)),
+    };
+    let (body, length) = body;
+    let kind = match status {
+        "200 OK" => CONTENT_TYPE,
+        _ => "text/plain; charset=utf-8",
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await?;
+    // A close with bytes unread would take the answer back.
+    let mut rest = [0; 1024];
+    while stream.read(&mut rest).await? > 0 {}
+    Ok(())
+}
+
+fn said(status: &str) -> (String, usize) {
+    let body = format!("{status}\n");
+    let length = body.len();
+    (body, length)
+}
+
+enum Request {
+    Metrics { head: bool },
+    Other(&'static str),
+}
+
+async fn request(stream: &mut TcpStream) -> std::io::Result<Request> {
+    let mut bytes = Vec::new();
+    let mut chunk = [0; 1024];
+    while !ends(&bytes) {
+        if bytes.len() > LONGEST {
+            return Ok(Request::Other("431 Request Header Fields Too Large"));
+        }
+        match stream.read(&mut chunk).await? {
+            0 => break,
+            n => bytes.extend_from_slice(&chunk[..n]),
+        }
+    }
+    Ok(read(&bytes))
+}
+
+fn ends(bytes: &[u8]) -> bool {
+    bytes.windows(4).any(|w| w == b"\r\n\r\n") || bytes.windows(2).any(|w| w == b"\n\n")
+}
+
+fn read(bytes: &[u8]) -> Request {
+    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [method, target, version] = words[..] else {
+        return Request::Other("400 Bad Request");
+    };
+    if !ends(bytes) || !version.starts_with("HTTP/1.") {
+        return Request::Other("400 Bad Request");
+    }
+    let path = target.split('?').next().unwrap_or_default();
+    match (method, path) {
+        ("GET" | "HEAD", "/metrics") => Request::Metrics {
+            head: method == "HEAD",
+        },
+        (_, "/metrics") => Request::Other("405 Method Not Allowed"),
+        _ => Request::Other("404 Not Found"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(request: &str) -> &'static str {
+        match read(request.as_bytes()) {
+            Request::Metrics { head: false } => "200",
+            Request::Metrics { head: true } => "200 without a body",
+            Request::Other(status) => &status[..3],
+        }
+    }
+
+    #[test]
+    fn only_one_thing_can_be_asked_for() {
+        for (request, expected) in [
+            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200"),
+            ("GET /metrics?x=1 HTTP/1.0\n\n", "200"),
+            ("HEAD /metrics HTTP/1.1\r\n\r\n", "200 without a body"),
+            ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+            ("GET / HTTP/1.1\r\n\r\n", "404"),
+            ("GET /metrics/../x HTTP/1.1\r\n\r\n", "404"),
+            ("GET /metrics HTTP/2\r\n\r\n", "400"),
+            ("GET /metrics HTTP/1.1\r\n", "400"),
+            ("\r\n\r\n", "400"),
+            ("\u{0}\u{1}\u{2}", "400"),
+        ] {
+            assert_eq!(status(request), expected, "{request:?}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A database that is locked or full is told of when that begins and when it ends; whoever waits says so on their own.
+
+use std::cell::Cell;
+
+use super::StoreError;
+use crate::message_id;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Locked,
+    Full,
+}
+
+/// What keeps the writer from writing.
+#[derive(Default)]
+pub(super) struct Trouble(Cell<Option<Kind>>);
+
+impl Trouble {
+    /// What came of a write.
+    pub(super) fn tell(&self, fault: Option<&StoreError>) {
+        let kind = fault.and_then(|error| match error {
+            StoreError::Busy(_) => Some(Kind::Locked),
+            error if error.is_full() => Some(Kind::Full),
+            _ => None,
+        });
+        // A job that failed for reasons of its own tells nothing about the disk.
+        if (kind.is_none() && fault.is_some()) || self.0.replace(kind) == kind {
+            return;
+        }
+        match (kind, fault) {
+            (Some(Kind::Locked), Some(error)) => {
+                tracing::warn!(message_id = message_id::DATABASE_LOCKED, %error, "the database is locked");
+            }
+            (Some(Kind::Full), _) => {
+                tracing::error!(
+                    message_id = message_id::DATABASE_FULL,
+                    "the disk is full: free some space, it is tried again"
+                );
+            }
+            _ => tracing::info!("the database can be written again"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Page(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Page {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn trouble_is_told_when_it_begins_changes_and_ends() {
+        let page = Page::default();
+        let writer = page.clone();
+        let lines = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_ansi(false)
+            .finish();
+        let (busy, trouble) = (
+            StoreError::Busy(Duration::from_secs(10)),
+            Trouble::default(),
+        );
+        tracing::subscriber::with_default(lines, || {
+            trouble.tell(None);
+            trouble.tell(Some(&busy));
+            trouble.tell(Some(&busy));
+            trouble.tell(Some(&StoreError::Full));
+            trouble.tell(Some(&StoreError::Conflict("no trouble".into())));
+            trouble.tell(None);
+        });
+        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].contains(message_id::DATABASE_LOCKED) && lines[0].contains("WARN"));
+        assert!(lines[1].contains(message_id::DATABASE_FULL) && lines[1].contains("ERROR"));
+        assert!(lines[2].contains("can be written again"));
+    }
+}
