@@ -131,6 +131,8 @@ async fn methods_answer_with_the_fields_that_the_manual_promises() {
             json!({"client": "test", "version": "0", "protocol": 1}),
         ),
         ("status", json!({})),
+        ("metrics", json!({})),
+        ("platform.examine", json!({"platform": "local"})),
         ("platform.list", json!({})),
         ("agent.list", json!({})),
         ("agent.test", json!({"agent": "echo"})),

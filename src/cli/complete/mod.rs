@@ -265,7 +265,7 @@ mod tests {
     /// Whatever takes a value is completed, or is something that only the person can know.
     #[tokio::test]
     async fn no_value_is_forgotten() {
-        const FREE: [&str; 8] = [
+        const FREE: [&str; 12] = [
             "title",
             "note",
             "timeout",
@@ -274,6 +274,10 @@ mod tests {
             "last",
             "words",
             "code",
+            "home_channel",
+            "allow",
+            "since",
+            "unit",
         ];
         fn walk(command: &Command, path: &mut Vec<String>, found: &mut Vec<(Vec<String>, Arg)>) {
             for arg in command

@@ -43,12 +43,13 @@ pub(super) enum Wanted {
 pub(super) fn wanted(path: &[&str], arg: &Arg) -> Option<Wanted> {
     Some(match (path.first().copied(), arg.get_id().as_str()) {
         (_, "home") => Wanted::Directories,
-        (_, "config" | "socket" | "output") => Wanted::Files,
+        (_, "config" | "socket" | "output" | "token_file") => Wanted::Files,
+        (Some("setup"), "platform") => Wanted::Choices,
         (_, "platform") => Wanted::Platforms,
         (_, "agent") => Wanted::Agents,
         (_, "session") => Wanted::Sessions,
         (_, "resume") => Wanted::SessionsOrLast,
-        (Some("handoffs"), "id") => Wanted::Handoffs,
+        (Some("handoffs"), "id") | (Some("logs"), "handoff") => Wanted::Handoffs,
         (Some("pair"), "id") => Wanted::People,
         (_, "place") => Wanted::Places,
         (_, "topic") => Wanted::Topics,
