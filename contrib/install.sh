@@ -40,7 +40,7 @@ put_unit() {
 # Whether the service manager of this very system is to be told.
 at_home() { [ -z "$DESTDIR" ] && [ "$(id -u)" = 0 ] && [ -d /run/systemd/system ]; }
 
-if [ $action = install ] && ! [ -x "$BUILT/hermesd" -a -x "$BUILT/hermesctl" ]; then
+if [ $action = install ] && ! { [ -x "$BUILT/hermesd" ] && [ -x "$BUILT/hermesctl" ]; }; then
     cargo build --release --locked
 fi
 if [ $action = uninstall ] && at_home; then
@@ -73,7 +73,7 @@ for file in contrib/completions/*; do
     case $name in
         *.bash) put 644 "$file" "$PREFIX/share/bash-completion/completions/${name%.bash}" ;;
         *.fish) put 644 "$file" "$PREFIX/share/fish/vendor_completions.d/$name" ;;
-        _*) put 644 "$file" "${ZSH_COMPLETIONS:-$PREFIX/share/zsh/site-functions}/$name" ;;
+        *.zsh) put 644 "$file" "${ZSH_COMPLETIONS:-$PREFIX/share/zsh/site-functions}/_${name%.zsh}" ;;
     esac
 done
 
