@@ -97,11 +97,21 @@ fn the_stronger_source_wins_and_the_origin_says_which_it_was() {
     );
     let toml = home.path().join(".config/hermesd/hermesd.toml");
     expect(&[], "toml", &format!("{}:3", toml.display()));
+    home.write("credentials/telegram.home_channel", "handed\n");
+    let directory = home.path().join("credentials");
+    let handed = ("CREDENTIALS_DIRECTORY", directory.to_str().unwrap());
+    let file = directory.join("telegram.home_channel");
+    expect(
+        &[handed],
+        "handed",
+        &format!("credential {}", file.display()),
+    );
     let hermes = ("TELEGRAM_HOME_CHANNEL", "theirs");
-    expect(&[hermes], "theirs", "environment TELEGRAM_HOME_CHANNEL");
+    let origin = "environment TELEGRAM_HOME_CHANNEL";
+    expect(&[hermes, handed], "theirs", origin);
     let own = ("HERMESD_PLATFORMS_TELEGRAM_HOME_CHANNEL", "ours");
     expect(
-        &[hermes, own],
+        &[hermes, own, handed],
         "ours",
         "environment HERMESD_PLATFORMS_TELEGRAM_HOME_CHANNEL",
     );
@@ -250,6 +260,53 @@ fn a_socket_path_that_the_kernel_would_not_take_is_refused_with_its_length() {
 }
 
 #[test]
+fn a_credential_goes_by_any_name_of_its_setting() {
+    let token = "platforms.telegram.token";
+    for name in [
+        token,
+        "telegram.token",
+        "TELEGRAM_BOT_TOKEN",
+        "HERMESD_PLATFORMS_TELEGRAM_TOKEN",
+        // As systemd names the files of a directory, and as a machine's credentials are told apart.
+        "hermesd_telegram.token",
+        "hermesd.TELEGRAM_BOT_TOKEN",
+    ] {
+        let home = Home::new();
+        home.write(&format!("handed/{name}"), "SECRET\n");
+        let directory = home.path().join("handed");
+        let environment = [("CREDENTIALS_DIRECTORY", directory.to_str().unwrap())];
+        let (value, from) = setting(&in_force(&home, &environment), token).expect(name);
+        assert_eq!(value, "\"********\"", "{name}");
+        assert_eq!(from, format!("credential {}/{name}", directory.display()));
+    }
+}
+
+#[test]
+fn credentials_that_say_nothing_count_for_nothing_and_unreadable_ones_are_named() {
+    let home = Home::new();
+    let directory = home.path().join("handed");
+    let environment = [("CREDENTIALS_DIRECTORY", directory.to_str().unwrap())];
+    // Not there at all, then empty, then not ours.
+    in_force(&home, &environment);
+    home.write("handed/telegram.token", " \n");
+    home.write("handed/somebody.else", "SECRET");
+    let shown = in_force(&home, &environment);
+    assert_eq!(setting(&shown, "platforms.telegram.token"), None);
+    assert!(!shown.to_string().contains("SECRET"));
+    // What a setting does not take is refused without being shown where it is a secret.
+    home.write("handed/handoff.parallel", "many");
+    let ran = check(&home, &[], &environment);
+    assert_eq!(ran.code, 78, "{ran:?}");
+    assert!(ran.stderr.contains("handed/handoff.parallel"), "{ran:?}");
+    std::fs::remove_file(directory.join("handoff.parallel")).unwrap();
+    std::fs::write(directory.join("slack.token"), b"SECRET\xff").unwrap();
+    let ran = check(&home, &[], &environment);
+    assert_eq!(ran.code, 78, "{ran:?}");
+    assert!(ran.stderr.contains("handed/slack.token"), "{ran:?}");
+    assert!(!ran.stderr.contains("SECRET"), "{ran:?}");
+}
+
+#[test]
 fn a_token_is_never_printed() {
     let home = Home::new();
     let quiet = |environment: &[(&str, &str)], from: &str| {
@@ -273,6 +330,12 @@ fn a_token_is_never_printed() {
     let toml = ".config/hermesd/hermesd.toml";
     home.write(toml, "[platforms.telegram]\ntoken = \"SECRET\"\n");
     quiet(&[], "hermesd.toml:2");
+    home.write("handed/telegram.token", "SECRET");
+    let handed = home.path().join("handed");
+    quiet(
+        &[("CREDENTIALS_DIRECTORY", handed.to_str().unwrap())],
+        "handed/telegram.token",
+    );
     let variable = [("TELEGRAM_BOT_TOKEN", "SECRET")];
     quiet(&variable, "environment TELEGRAM_BOT_TOKEN");
 

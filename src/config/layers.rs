@@ -11,6 +11,7 @@ use super::{ConfigError, settings};
 pub enum Origin {
     Flag(String),
     Environment(String),
+    Credential { path: PathBuf },
     Toml { path: PathBuf, line: usize },
     DotEnv { path: PathBuf, line: usize },
     Hermes { path: PathBuf, key: String },
@@ -22,6 +23,7 @@ impl fmt::Display for Origin {
         match self {
             Origin::Flag(name) => write!(f, "{name}"),
             Origin::Environment(name) => write!(f, "environment {name}"),
+            Origin::Credential { path } => write!(f, "credential {}", path.display()),
             Origin::Toml { path, line } | Origin::DotEnv { path, line } => {
                 write!(f, "{}:{line}", path.display())
             }

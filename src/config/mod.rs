@@ -1,9 +1,10 @@
 //! Everything that can be set, where each value came from, and the validated [`Config`].
 //!
 //! Settings are declared once in [`settings`]; the files beside this one only fetch raw values from a source
-//! (TOML, environment, Hermes' `.env`, `config.yaml`, `gateway.json`). Nothing else in the crate reads a
+//! (environment, credentials, TOML, Hermes' `.env`, `config.yaml`, `gateway.json`). Nothing else in the crate reads a
 //! configuration file or an environment variable that configures.
 
+mod credentials;
 mod dotenv;
 mod hermes;
 mod layers;
@@ -226,6 +227,7 @@ pub fn load_with(
     let mut layers = layers::Layers::default();
     layers.add_flags(&overrides.values);
     layers.add_environment(environment);
+    credentials::read(environment, &mut layers)?;
     if let Some(path) = places::config_file(overrides.config.as_deref(), environment) {
         toml_file::read(&path, &mut layers)?;
     }
@@ -287,6 +289,8 @@ fn build(
                 .iter()
                 .filter(|setting| setting.secret)
                 .flat_map(|setting| std::iter::once(setting.own_env()).chain(setting.env.clone()))
+                // Not a token, but the way to them.
+                .chain([credentials::DIRECTORY.to_owned()])
                 .collect(),
         },
         keys: KeyRules {

@@ -13,10 +13,7 @@ pub(super) fn home(
     let named = flag
         .map(Path::to_owned)
         .or_else(|| set(env, "HERMES_HOME").map(PathBuf::from))
-        // systemd gives a colon-separated list; the first is the unit's own.
-        .or_else(|| {
-            set(env, "STATE_DIRECTORY").and_then(|list| list.split(':').next().map(PathBuf::from))
-        });
+        .or_else(|| first_directory(env, "STATE_DIRECTORY"));
     let (home, explicit) = match named {
         Some(path) => (expand_tilde(&path, env), true),
         None => (
@@ -41,7 +38,7 @@ pub(super) fn config_file(flag: Option<&Path>, env: &BTreeMap<String, String>) -
     }
     let directory = |name: &str| set(env, name).map(PathBuf::from);
     let candidates = [
-        directory("CONFIGURATION_DIRECTORY").map(|d| d.join("hermesd.toml")),
+        first_directory(env, "CONFIGURATION_DIRECTORY").map(|d| d.join("hermesd.toml")),
         directory("XDG_CONFIG_HOME")
             .or_else(|| directory("HOME").map(|h| h.join(".config")))
             .map(|d| d.join("hermesd/hermesd.toml")),
@@ -61,9 +58,7 @@ pub fn file_to_write(flag: Option<&Path>, env: &BTreeMap<String, String>) -> Opt
 
 /// `$RUNTIME_DIRECTORY`, `$XDG_RUNTIME_DIR/hermesd`, else the home itself: all are private to the user.
 pub(super) fn default_socket(home: &Path, env: &BTreeMap<String, String>) -> PathBuf {
-    if let Some(dir) =
-        set(env, "RUNTIME_DIRECTORY").and_then(|list| list.split(':').next().map(PathBuf::from))
-    {
+    if let Some(dir) = first_directory(env, "RUNTIME_DIRECTORY") {
         return dir.join("control.sock");
     }
     match set(env, "XDG_RUNTIME_DIR") {
@@ -77,6 +72,11 @@ pub const SYSTEM_SOCKET: &str = "/run/hermesd/control.sock";
 
 fn set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
     env.get(name).map(String::as_str).filter(|v| !v.is_empty())
+}
+
+/// systemd gives a colon-separated list; the first is the unit's own.
+fn first_directory(env: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
+    set(env, name)?.split(':').next().map(PathBuf::from)
 }
 
 /// A path that means the same from every working directory.
