@@ -21,18 +21,21 @@ use tracing_subscriber::{Layer, registry};
 /// A log is no place for documents.
 const LONGEST_VALUE: usize = 8 << 10;
 
-/// The fields of the code that can be asked for.
-const KEPT: [&str; 6] = [
+/// The fields of the code that can be asked for, and those that the catalog's explanations name.
+const KEPT: [&str; 9] = [
     "message_id",
     "session",
     "handoff",
     "platform",
     "stage",
     "chat",
+    "agent",
+    "home",
+    "socket",
 ];
 
 /// The fields of what tracing-journald is given: the words, and those of [`KEPT`] in their order.
-const SHAPE: [&str; 7] = [
+const SHAPE: [&str; 10] = [
     "message",
     "MESSAGE_ID",
     "HERMES_SESSION",
@@ -40,6 +43,9 @@ const SHAPE: [&str; 7] = [
     "HERMES_PLATFORM",
     "HERMES_STAGE",
     "HERMES_CHAT",
+    "HERMES_AGENT",
+    "HERMES_HOME",
+    "HERMES_SOCKET",
 ];
 
 struct Shape(&'static Metadata<'static>);
@@ -324,6 +330,14 @@ mod tests {
             levels,
             [Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE]
         );
+    }
+
+    #[test]
+    fn what_the_catalog_names_is_there() {
+        let catalog = include_str!("../../packaging/catalog/hermesd.catalog");
+        let names = catalog.split('@').skip(1).step_by(2);
+        let missing: Vec<&str> = names.filter(|name| !SHAPE.contains(name)).collect();
+        assert_eq!(missing, [""; 0]);
     }
 
     #[test]
