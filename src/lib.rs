@@ -25,6 +25,8 @@ pub mod router;
 pub mod session;
 pub mod store;
 pub mod terminal;
+#[cfg(test)]
+mod testing;
 pub mod turn;
 
 /// Version shown by `--version`, in `hello` and in the status line.

@@ -9,6 +9,7 @@ mod dotenv;
 mod hermes;
 mod layers;
 pub mod places;
+mod platform_settings;
 pub mod settings;
 mod toml_file;
 mod value;

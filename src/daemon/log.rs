@@ -124,24 +124,9 @@ impl Visit for Line<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Page {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::testing::Page;
 
     #[test]
     fn people_read_what_they_can_use() {
@@ -160,7 +145,7 @@ mod tests {
             let error = "no luck";
             tracing::info!(message_id = message_id::READY, %error, session = "s", "it is so");
         });
-        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        let text = page.text();
         assert_eq!(
             text,
             " INFO handoff{handoff=7 chat=\"home\"}: it is so error=no luck session=\"s\"\n"

@@ -6,7 +6,9 @@ mod answer;
 mod commands;
 mod doors;
 mod files;
+mod line;
 mod reply;
+mod send;
 mod take;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
@@ -21,13 +23,11 @@ use crate::command::{self, Command, Place, Typed};
 use crate::config::{ChatsConfig, Config, PlatformConfig};
 use crate::current::Current;
 use crate::events::{Bus, Event};
-use crate::message_id;
 use crate::metrics::{Met, Metrics};
-use crate::platform::{Button, Platforms, Tries, local};
-use crate::session::{KeyRules, Session, no_longer_here, session_key};
+use crate::platform::{Button, Platforms, local};
+use crate::session::{KeyRules, no_longer_here, session_key};
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
-use crate::turn::deliver::{DeliverError, deliver};
-use crate::turn::{Heard, Lease, Turns, patiently};
+use crate::turn::{Lease, Turns, patiently};
 pub use doors::Doors;
 pub use reply::Address;
 
@@ -226,178 +226,6 @@ impl Router {
 }
 
 impl Inner {
-    async fn take_up(self: &Arc<Self>) -> Result<(), StoreError> {
-        let unsent = patiently(&self.stop, || self.store.open_deliveries()).await?;
-        let unanswered = patiently(&self.stop, || self.store.open_inbound()).await?;
-        if !unsent.is_empty() || !unanswered.is_empty() {
-            tracing::info!(
-                unsent = unsent.len(),
-                unanswered = unanswered.len(),
-                "taking up what was left"
-            );
-        }
-        for delivery in unsent {
-            self.post(delivery);
-        }
-        for (key, id) in unanswered {
-            self.hand_over(&key, |chat| {
-                chat.unanswered.insert(id);
-            });
-        }
-        Ok(())
-    }
-
-    fn post(self: &Arc<Self>, delivery: Delivery) {
-        let key = session_key(&delivery.source, &self.keys);
-        self.hand_over(&key, |chat| chat.unsent.push_back(delivery));
-    }
-
-    /// A message that is kept goes into its chat's line; one that stops the answer before it, or asks what becomes of it,
-    /// does not wait for that answer.
-    async fn take_in(self: &Arc<Self>, inbound: Inbound) {
-        let at_once = match command::read(&inbound.text, Place::Chat) {
-            Typed::Command(Command::Stop, _) => true,
-            Typed::Command(Command::Status, _) => {
-                self.answering().contains_key(&inbound.session_key)
-            }
-            _ => false,
-        };
-        if at_once {
-            let inner = self.clone();
-            self.tracker.spawn(async move {
-                if let Err(error) = inner.handle(inbound.id).await {
-                    tracing::error!(%error, inbound = inbound.id, "it waits for the next start");
-                }
-            });
-            return;
-        }
-        // Here and now, so that no message overtakes another.
-        match self.hear_answer(&inbound).await {
-            Ok(true) => {}
-            Ok(false) | Err(StoreError::Cancelled) => self.line_up(&inbound),
-            Err(error) => {
-                tracing::error!(%error, inbound = inbound.id, "it waits for the next start");
-            }
-        }
-    }
-
-    fn line_up(self: &Arc<Self>, inbound: &Inbound) {
-        let waits = self.hand_over(&inbound.session_key, |chat| {
-            chat.unanswered.insert(inbound.id);
-        });
-        if waits {
-            self.acknowledge(inbound);
-        }
-    }
-
-    /// Shows that a message was seen, though another is answered first. Only a courtesy, so nothing waits for it.
-    fn acknowledge(&self, inbound: &Inbound) {
-        let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
-            return;
-        };
-        let (source, id) = (inbound.source.clone(), inbound.message_id.clone());
-        self.tracker.spawn(async move {
-            if let Err(error) = platform.acknowledge(&source, &id).await {
-                tracing::debug!(%error, inbound = id, "a message that waits was not acknowledged");
-            }
-        });
-    }
-
-    /// An agent may have asked something in this chat: its answer does not wait in line behind the turn that asked.
-    async fn hear_answer(self: &Arc<Self>, inbound: &Inbound) -> Result<bool, StoreError> {
-        if self.turns.questions.is_empty() {
-            return Ok(false);
-        }
-        let live = || self.store.live_session(&inbound.session_key);
-        let Some(session) = patiently(&self.stop, live).await? else {
-            return Ok(false);
-        };
-        let again = match self.turns.questions.hear(&session, take::unsigned(inbound)) {
-            Heard::NoQuestion => return Ok(false),
-            Heard::Answered => None,
-            Heard::NotAnAnswer(question) => Some(question),
-        };
-        let sends: Vec<NewDelivery> = again
-            .into_iter()
-            .flat_map(|question| self.pieces(&reply_to(inbound, &session), &question))
-            .collect();
-        let keep = || self.store.dismiss_inbound(inbound.id, sends.clone());
-        // The chat's worker is at the turn that asked; what is said about it does not wait for that.
-        for delivery in patiently(&self.stop, keep).await? {
-            let inner = self.clone();
-            self.tracker
-                .spawn(async move { inner.send(&delivery).await });
-        }
-        Ok(true)
-    }
-
-    /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order. True: it is at
-    /// something else just now.
-    fn hand_over(self: &Arc<Self>, key: &str, add: impl FnOnce(&mut Chat)) -> bool {
-        let mut chats = self.locked();
-        let has_worker = chats.contains_key(key);
-        add(chats.entry(key.to_owned()).or_default());
-        drop(chats);
-        if !has_worker {
-            let (inner, key) = (self.clone(), key.to_owned());
-            self.tracker
-                .spawn(async move { inner.work_through(&key).await });
-        }
-        has_worker
-    }
-
-    /// What the chat's worker does next. `None`: there is nothing, and with that it has ended.
-    fn next(&self, key: &str) -> Option<Work> {
-        let mut chats = self.locked();
-        let chat = chats.get_mut(key)?;
-        let unanswered = &mut chat.unanswered;
-        let unsent = chat.unsent.pop_front().map(Box::new);
-        let next = unsent
-            .map(Work::Send)
-            .or_else(|| unanswered.pop_first().map(Work::Answer));
-        if next.is_none() {
-            chats.remove(key);
-        }
-        next
-    }
-
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, Chat>> {
-        self.chats
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    async fn work_through(self: Arc<Self>, key: &str) {
-        self.recovered.cancelled().await;
-        while !self.stop.is_cancelled() {
-            let Some(work) = self.next(key) else { return };
-            let what = match &work {
-                Work::Send(delivery) => format!("reply {}", delivery.id),
-                Work::Answer(id) => format!("message {id}"),
-            };
-            let this = self.clone();
-            // On its own, so that a panic costs one message and not the chat.
-            let done = tokio::spawn(async move {
-                match work {
-                    Work::Send(delivery) => {
-                        this.send(&delivery).await;
-                        Ok(())
-                    }
-                    Work::Answer(id) => this.handle(id).await,
-                }
-            });
-            match done.await {
-                Ok(Ok(()) | Err(StoreError::Cancelled)) => {}
-                Ok(Err(error)) => {
-                    tracing::error!(%error, key, what, "it waits for the next start");
-                }
-                Err(error) => {
-                    tracing::error!(%error, key, what, "it stopped its worker and waits for the next start");
-                }
-            }
-        }
-    }
-
     /// One message from its chat to its answer.
     async fn handle(self: &Arc<Self>, id: i64) -> Result<(), StoreError> {
         let Some(inbound) = patiently(&self.stop, || async { self.store.inbound(id) }).await?
@@ -540,106 +368,5 @@ impl Inner {
         self.passed_over
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Sends a reply once its platform is up. Whatever cannot be sent now stays in the ledger for the next start.
-    async fn send(&self, delivery: &Delivery) {
-        let span = tracing::error_span!(
-            "reply",
-            platform = delivery.source.platform,
-            chat = delivery.source.chat_id,
-            session = delivery.session_id
-        );
-        self.send_in_turn(delivery).instrument(span).await;
-    }
-
-    async fn send_in_turn(&self, delivery: &Delivery) {
-        let name = &delivery.source.platform;
-        let platform = tokio::select! {
-            platform = self.platforms.when_up(name) => platform,
-            () = self.stop.cancelled() => return,
-        };
-        let Some(platform) = platform else {
-            tracing::warn!("a reply waits for the next start: the platform is not available");
-            return;
-        };
-        let (store, stop) = (&self.store, &self.stop);
-        let attempt = || async {
-            let (to, metrics) = (platform.as_ref(), &self.metrics);
-            match deliver(store, to, delivery, Tries::Endless, metrics, stop).await {
-                Err(DeliverError::Store(error)) => Err(error),
-                outcome => Ok(outcome),
-            }
-        };
-        let outcome = match patiently(&self.stop, attempt).await {
-            Ok(Ok(id)) => Ok(id),
-            Ok(Err(DeliverError::Cancelled)) | Err(StoreError::Cancelled) => return,
-            // In a thread that is gone, nobody misses a farewell.
-            Ok(Err(DeliverError::Gone { reason, .. }))
-                if delivery.source.thread_id.is_some() && !delivery.is_farewell() =>
-            {
-                return self.send_to_chat(delivery, &reason).await;
-            }
-            Ok(Err(DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. })) => {
-                tracing::error!(
-                    message_id = message_id::REPLY_NOT_DELIVERED,
-                    reason,
-                    "a reply was not delivered"
-                );
-                Err(reason)
-            }
-            Ok(Err(DeliverError::Store(error))) | Err(error) => {
-                tracing::error!(%error, "a reply waits for the next start");
-                return;
-            }
-        };
-        let end = || self.store.delivery_ended(delivery.id, outcome.clone());
-        if let Err(error) = patiently(&self.stop, end).await {
-            tracing::error!(%error, "the outcome of a delivery could not be recorded");
-        }
-    }
-
-    /// The thread that a reply was for is gone: it goes to the chat around it, and the conversation is on no chat now.
-    async fn send_to_chat(&self, delivery: &Delivery, reason: &str) {
-        let key = session_key(&delivery.source, &self.keys);
-        tracing::warn!(key, reason, "a thread is gone; its reply goes to the chat");
-        let conversation = || self.conversation(delivery, &key);
-        let conversation = patiently(&self.stop, conversation).await.ok().flatten();
-        let notice = match &conversation {
-            _ if !delivery.is_first_piece() => String::new(),
-            Some(session) => {
-                let name = session.label();
-                format!(
-                    "(The topic of \"{name}\" is gone. `/resume {name}` goes on with it wherever you say so.)"
-                )
-            }
-            None => "(The topic that this is for is gone.)".to_owned(),
-        };
-        let session_id = conversation.map(|session| session.id).unwrap_or_default();
-        let redirect = || {
-            self.store
-                .redirect_delivery(delivery, &key, &session_id, &notice)
-        };
-        match patiently(&self.stop, redirect).await {
-            Ok(redirected) => Box::pin(self.send(&redirected)).await,
-            Err(StoreError::Cancelled) => {}
-            Err(error) => tracing::error!(%error, "a reply waits for the next start"),
-        }
-    }
-
-    /// The conversation that a reply is part of. What the house itself says belongs to the one that the chat is on.
-    async fn conversation(
-        &self,
-        delivery: &Delivery,
-        key: &str,
-    ) -> Result<Option<Session>, StoreError> {
-        let id = match delivery.session_id.as_str() {
-            "" => self.store.live_session(key).await?,
-            id => Some(id.to_owned()),
-        };
-        match id {
-            Some(id) => self.store.session(&id).await,
-            None => Ok(None),
-        }
     }
 }

@@ -44,25 +44,10 @@ impl Trouble {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::sync::{Arc, Mutex};
     use std::time::Duration;
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Page(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Page {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::testing::Page;
 
     #[test]
     fn trouble_is_told_when_it_begins_changes_and_ends() {
@@ -84,7 +69,7 @@ mod tests {
             trouble.tell(Some(&StoreError::Conflict("no trouble".into())));
             trouble.tell(None);
         });
-        let text = String::from_utf8(page.0.lock().unwrap().clone()).unwrap();
+        let text = page.text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
         assert!(lines[0].contains(message_id::DATABASE_LOCKED) && lines[0].contains("WARN"));

@@ -1,0 +1,221 @@
+//! The settings that each platform has: the list goes on here from [`settings`](super::settings).
+
+use super::settings::{SECOND, Setting};
+use super::value::Kind;
+
+pub(super) fn add_platform(list: &mut Vec<Setting>, platform: &str) {
+    let upper = platform.to_ascii_uppercase();
+    let home = if platform == "matrix" {
+        "HOME_ROOM"
+    } else {
+        "HOME_CHANNEL"
+    };
+    let local = platform == "local";
+    let mut add = |field: &str,
+                   kind: Kind,
+                   default: Option<&str>,
+                   env: Vec<String>,
+                   hermes: &[&str],
+                   help: String| {
+        list.push(Setting {
+            key: format!("platforms.{platform}.{field}"),
+            kind,
+            default: default.map(str::to_owned),
+            env: if local { Vec::new() } else { env },
+            // Every spelling at the top level comes before any under `gateway`.
+            hermes: ["platforms.", "", "gateway.platforms.", "gateway."]
+                .iter()
+                .filter(|_| !local)
+                .flat_map(|nesting| {
+                    let path = move |path| format!("{nesting}{platform}.{path}");
+                    hermes.iter().map(path)
+                })
+                .collect(),
+            secret: field == "token",
+            help,
+        });
+    };
+    let enabled_env = if platform == "whatsapp" {
+        vec!["WHATSAPP_ENABLED".into()]
+    } else {
+        Vec::new()
+    };
+    let enabled_help = if local {
+        "Switch the embedded platform on or off.".to_owned()
+    } else {
+        format!("Switch {platform} on or off; unset means on when it has a token.")
+    };
+    add(
+        "enabled",
+        Kind::Flag,
+        local.then_some("true"),
+        enabled_env,
+        &["enabled"],
+        enabled_help,
+    );
+    add(
+        "home_channel",
+        Kind::Text,
+        local.then_some("home"),
+        vec![format!("{upper}_{home}")],
+        &["home_channel.chat_id", "home_channel"],
+        "The chat that handoffs go to.".into(),
+    );
+    add(
+        "home_channel_name",
+        Kind::Text,
+        None,
+        vec![format!("{upper}_{home}_NAME")],
+        &["home_channel.name"],
+        "What to call that chat.".into(),
+    );
+    add(
+        "home_channel_thread",
+        Kind::Text,
+        None,
+        vec![format!("{upper}_{home}_THREAD_ID")],
+        &["home_channel.thread_id"],
+        "A thread of that chat to use when no fresh one can be opened.".into(),
+    );
+    add(
+        "agent",
+        Kind::Choice(&["hermes", "openai", "acp", "command", "echo"]),
+        None,
+        Vec::new(),
+        &[],
+        format!("The agent that answers on {platform}; unset, agent.default does."),
+    );
+    if !local {
+        add_access(&mut add, platform);
+    }
+    if platform == "telegram" {
+        add_telegram(&mut add);
+    }
+    let token_env = match platform {
+        "telegram" | "discord" | "slack" => Some(format!("{upper}_BOT_TOKEN")),
+        "matrix" => Some("MATRIX_ACCESS_TOKEN".into()),
+        _ => None,
+    };
+    if let Some(name) = token_env {
+        add(
+            "token",
+            Kind::Text,
+            None,
+            vec![name],
+            &["token"],
+            format!("The bot's token at {platform}."),
+        );
+    }
+}
+
+/// Adds a setting of one platform: field, kind, default, environment, Hermes' paths, help.
+type Add<'a> = dyn FnMut(&str, Kind, Option<&str>, Vec<String>, &[&str], String) + 'a;
+
+/// Who may talk to the agent there.
+fn add_access(add: &mut Add<'_>, platform: &str) {
+    let upper = platform.to_ascii_uppercase();
+    add(
+        "allowed_users",
+        Kind::List,
+        None,
+        vec![format!("{upper}_ALLOWED_USERS")],
+        &["allow_from", "extra.allow_from"],
+        format!("Ids of people who may talk to the agent on {platform}; * for all."),
+    );
+    add(
+        "allowed_group_users",
+        Kind::List,
+        None,
+        vec![format!("{upper}_GROUP_ALLOWED_USERS")],
+        &["group_allow_from", "extra.group_allow_from"],
+        "Ids of people who may do so in groups only.".into(),
+    );
+    add(
+        "allowed_chats",
+        Kind::List,
+        None,
+        vec![format!("{upper}_GROUP_ALLOWED_CHATS")],
+        &["group_allowed_chats", "extra.group_allowed_chats"],
+        "Ids of groups and channels in which everybody may do so.".into(),
+    );
+    add(
+        "allow_everyone",
+        Kind::Flag,
+        Some("false"),
+        vec![format!("{upper}_ALLOW_ALL_USERS")],
+        &[],
+        format!("Anybody on {platform} may talk to the agent."),
+    );
+    add(
+        "owner",
+        Kind::Text,
+        None,
+        Vec::new(),
+        &[],
+        "Id of the person whose home channel it is: allowed everywhere, and the one that handoffs to a group are for.".into(),
+    );
+    add(
+        "strangers",
+        Kind::Choice(&["pair", "ignore"]),
+        Some("pair"),
+        Vec::new(),
+        &["unauthorized_dm_behavior", "extra.unauthorized_dm_behavior"],
+        "What somebody unknown gets in a private chat: a code to be let in with, or no answer."
+            .into(),
+    );
+}
+
+fn add_telegram(add: &mut Add<'_>) {
+    add(
+        "poll",
+        Kind::Duration {
+            min: SECOND,
+            zero_is_off: false,
+        },
+        Some("30s"),
+        Vec::new(),
+        &[],
+        "How long one question for news may stay open.".into(),
+    );
+    add(
+        "base_url",
+        Kind::Text,
+        None,
+        Vec::new(),
+        &["extra.base_url"],
+        "Where a Bot API server of your own answers, as far as the token: http://host:8081/bot."
+            .into(),
+    );
+    add(
+        "only_chats",
+        Kind::List,
+        None,
+        vec!["TELEGRAM_ALLOWED_CHATS".into()],
+        &["allowed_chats", "extra.allowed_chats"],
+        "Ids of the only groups that are listened to; unset, all are.".into(),
+    );
+    add(
+        "require_mention",
+        Kind::Flag,
+        Some("false"),
+        vec!["TELEGRAM_REQUIRE_MENTION".into()],
+        &["require_mention", "extra.require_mention"],
+        "In groups, answer only what mentions the bot or replies to it. A topic that a handoff opened is always answered.".into(),
+    );
+    add(
+        "free_chats",
+        Kind::List,
+        None,
+        vec!["TELEGRAM_FREE_RESPONSE_CHATS".into()],
+        &["free_response_chats", "extra.free_response_chats"],
+        "Ids of groups in which no mention is needed.".into(),
+    );
+    add(
+        "messages_per_second",
+        Kind::Integer { min: 1, max: 1000 },
+        Some("25"),
+        Vec::new(),
+        &[],
+        "How many messages are sent in a second at the most, to all chats together.".into(),
+    );
+}

@@ -1,0 +1,114 @@
+//! Replies on their way to a chat, by way of the ledger; and what becomes of those whose thread is gone.
+
+use tracing::Instrument;
+
+use super::Inner;
+use crate::message_id;
+use crate::platform::Tries;
+use crate::session::{Session, session_key};
+use crate::store::{Delivery, StoreError};
+use crate::turn::deliver::{DeliverError, deliver};
+use crate::turn::patiently;
+
+impl Inner {
+    /// Sends a reply once its platform is up. Whatever cannot be sent now stays in the ledger for the next start.
+    pub(super) async fn send(&self, delivery: &Delivery) {
+        let span = tracing::error_span!(
+            "reply",
+            platform = delivery.source.platform,
+            chat = delivery.source.chat_id,
+            session = delivery.session_id
+        );
+        self.send_in_turn(delivery).instrument(span).await;
+    }
+
+    async fn send_in_turn(&self, delivery: &Delivery) {
+        let name = &delivery.source.platform;
+        let platform = tokio::select! {
+            platform = self.platforms.when_up(name) => platform,
+            () = self.stop.cancelled() => return,
+        };
+        let Some(platform) = platform else {
+            tracing::warn!("a reply waits for the next start: the platform is not available");
+            return;
+        };
+        let (store, stop) = (&self.store, &self.stop);
+        let attempt = || async {
+            let (to, metrics) = (platform.as_ref(), &self.metrics);
+            match deliver(store, to, delivery, Tries::Endless, metrics, stop).await {
+                Err(DeliverError::Store(error)) => Err(error),
+                outcome => Ok(outcome),
+            }
+        };
+        let outcome = match patiently(&self.stop, attempt).await {
+            Ok(Ok(id)) => Ok(id),
+            Ok(Err(DeliverError::Cancelled)) | Err(StoreError::Cancelled) => return,
+            // In a thread that is gone, nobody misses a farewell.
+            Ok(Err(DeliverError::Gone { reason, .. }))
+                if delivery.source.thread_id.is_some() && !delivery.is_farewell() =>
+            {
+                return self.send_to_chat(delivery, &reason).await;
+            }
+            Ok(Err(DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. })) => {
+                tracing::error!(
+                    message_id = message_id::REPLY_NOT_DELIVERED,
+                    reason,
+                    "a reply was not delivered"
+                );
+                Err(reason)
+            }
+            Ok(Err(DeliverError::Store(error))) | Err(error) => {
+                tracing::error!(%error, "a reply waits for the next start");
+                return;
+            }
+        };
+        let end = || self.store.delivery_ended(delivery.id, outcome.clone());
+        if let Err(error) = patiently(&self.stop, end).await {
+            tracing::error!(%error, "the outcome of a delivery could not be recorded");
+        }
+    }
+
+    /// The thread that a reply was for is gone: it goes to the chat around it, and the conversation is on no chat now.
+    async fn send_to_chat(&self, delivery: &Delivery, reason: &str) {
+        let key = session_key(&delivery.source, &self.keys);
+        tracing::warn!(key, reason, "a thread is gone; its reply goes to the chat");
+        let conversation = || self.conversation(delivery, &key);
+        let conversation = patiently(&self.stop, conversation).await.ok().flatten();
+        let notice = match &conversation {
+            _ if !delivery.is_first_piece() => String::new(),
+            Some(session) => {
+                let name = session.label();
+                format!(
+                    "(The topic of \"{name}\" is gone. `/resume {name}` goes on with it wherever you say so.)"
+                )
+            }
+            None => "(The topic that this is for is gone.)".to_owned(),
+        };
+        let session_id = conversation.map(|session| session.id).unwrap_or_default();
+        let redirect = || {
+            self.store
+                .redirect_delivery(delivery, &key, &session_id, &notice)
+        };
+        match patiently(&self.stop, redirect).await {
+            Ok(redirected) => Box::pin(self.send(&redirected)).await,
+            Err(StoreError::Cancelled) => {}
+            Err(error) => tracing::error!(%error, "a reply waits for the next start"),
+        }
+    }
+
+    /// The conversation that a reply is part of. What the house itself says belongs to the one that the chat is on.
+    async fn conversation(
+        &self,
+        delivery: &Delivery,
+        key: &str,
+    ) -> Result<Option<Session>, StoreError> {
+        let id = match delivery.session_id.as_str() {
+            "" => self.store.live_session(key).await?,
+            id => Some(id.to_owned()),
+        };
+        match id {
+            Some(id) => self.store.session(&id).await,
+            None => Ok(None),
+        }
+    }
+}
