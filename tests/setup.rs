@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use crate::support::bot::Bot;
 use crate::support::pty::Terminal;
 use crate::support::telegram::{ADA, TOKEN};
-use crate::support::{Ran, SESSION, seed_session};
+use crate::support::{Ran, SESSION, program, seed_session};
 
 const FILE: &str = ".config/hermesd/hermesd.toml";
 
@@ -131,4 +131,50 @@ async fn who_breaks_off_gets_the_terminal_back_as_it_was() {
     assert_eq!(terminal.end(), 4);
     assert!(terminal.is_as_found());
     assert_eq!(written(&bot), "");
+}
+
+/// A service manager that knows the unit, and writes down what it is asked to do; `outcome` is how enabling ends.
+fn with_service(bot: &Bot, arguments: &[&str], outcome: &str) -> std::process::Command {
+    let script = format!(
+        "case \"$*\" in *enable*) echo \"$*\" >> \"$OUT\"; exit {outcome};; *' cat '*) exit 0;; esac; exit 1"
+    );
+    let (systemctl, _) = program(&bot.home, "systemctl", &script);
+    let directory = std::path::Path::new(&systemctl).parent().unwrap();
+    let mut command = bot.home.command(env!("CARGO_BIN_EXE_hermesctl"));
+    command.env("PATH", directory).args(arguments);
+    command
+}
+
+fn asked_of_service(bot: &Bot) -> String {
+    std::fs::read_to_string(bot.home.path().join("systemctl.out")).unwrap_or_default()
+}
+
+const ENABLED: &str = "--user enable --now hermesd.socket hermesd.service\n";
+
+#[tokio::test]
+async fn the_service_is_enabled_for_who_wants_it() {
+    let (bot, token) = fresh().await;
+    let id = ADA.id.to_string();
+    let flags = ["--json", "setup", "--no-input", "--token-file", &token];
+    let all = [&flags[..], &["--home-channel", &id, "--enable"]].concat();
+    let ran = bot.home.run(&mut with_service(&bot, &all, "0"));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.json()["service_enabled"], true, "{ran:?}");
+    assert_eq!(asked_of_service(&bot), ENABLED);
+    let ran = bot.home.run(&mut with_service(&bot, &all, "1"));
+    assert_eq!(ran.code, 4, "{ran:?}");
+    assert!(ran.stdout.contains("could not be enabled"), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_person_is_offered_the_service_and_told_of_lingering() {
+    let (bot, token) = fresh().await;
+    let id = ADA.id.to_string();
+    let arguments = ["setup", "--token-file", &token, "--home-channel", &id];
+    let terminal = Terminal::of(with_service(&bot, &arguments, "0"), 130, 40);
+    terminal.shows("loginctl enable-linger");
+    terminal.shows("Enable and start it? [Y/n]");
+    terminal.press("\r");
+    terminal.shows("Done.");
+    assert_eq!(asked_of_service(&bot), ENABLED);
 }
