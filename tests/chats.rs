@@ -357,3 +357,30 @@ async fn a_message_that_is_taken_up_again_has_its_answer_in_the_transcript_whate
     );
     daemon.stop().await;
 }
+
+#[tokio::test]
+async fn what_was_answered_long_ago_is_forgotten_and_what_waits_is_not() {
+    let home = Home::new();
+    let daemon = home.start();
+    home.type_into("local", "one\n");
+    replies(&home, 1).await;
+    assert!(daemon.stop().success());
+    let rows = |table: &str| -> i64 {
+        let sql = format!("SELECT COUNT(*) FROM {table}");
+        home.sqlite().query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    let kept = std::time::Duration::from_secs(3600);
+    assert_eq!(home.store().prune(kept).await.unwrap(), 0);
+    home.sqlite()
+        .execute_batch(
+            "UPDATE hermesd_inbound SET received_at = 1.0; UPDATE hermesd_deliveries SET updated_at = 1.0;
+             INSERT INTO hermesd_inbound (platform, message_id, session_key, source, text, state, received_at)
+             VALUES ('local', 'x', 'k', '{}', 'waits', 'received', 1.0)",
+        )
+        .unwrap();
+    assert_eq!(home.store().prune(kept).await.unwrap(), 2);
+    assert_eq!(
+        (rows("hermesd_inbound"), rows("hermesd_deliveries")),
+        (1, 0)
+    );
+}

@@ -34,7 +34,7 @@ use crate::platform::local::Local;
 use crate::platform::telegram::Telegram;
 use crate::platform::{Inbox, Platform, Platforms, local};
 use crate::router::Router;
-use crate::store::{OpenMode, Store, StoreError};
+use crate::store::{KEPT_FOR, OpenMode, Store, StoreError};
 use crate::terminal::Terminals;
 use crate::turn::Turns;
 use identity::Identity;
@@ -264,6 +264,7 @@ impl Daemon {
             };
             tasks.spawn(reloader.run(reload));
         }
+        tasks.spawn(prune(desk.store.clone(), work_stop.clone()));
         tasks.spawn(service::tell_status(
             platforms,
             desk.bus.listen(),
@@ -298,6 +299,21 @@ impl Daemon {
                 tracing::warn!("some work did not stop in time; it is resumed at the next start");
                 Ok(())
             }
+        }
+    }
+}
+
+/// Now and once a day, what ended long ago is forgotten.
+async fn prune(store: Store, stop: CancellationToken) {
+    loop {
+        match store.prune(KEPT_FOR).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "records of long ago were removed"),
+            Err(error) => tracing::warn!(%error, "records of long ago could not be removed"),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(86_400)) => {}
+            () = stop.cancelled() => return,
         }
     }
 }
