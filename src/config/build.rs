@@ -1,0 +1,292 @@
+//! From values that fit their settings to the [`Config`] that the rest of the house reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::{
+    Access, AgentConfig, ChatsConfig, Config, ConfigError, ControlConfig, HandoffConfig, LogConfig,
+    PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value, credentials, layers, places,
+    settings,
+};
+use crate::agent::openai::OpenAiConfig;
+use crate::hooks::{HOOKS, HooksConfig};
+use crate::platform::Home;
+use crate::session::KeyRules;
+use crate::turn::Clocks;
+
+pub(super) fn build(
+    home: PathBuf,
+    home_is_explicit: bool,
+    environment: &BTreeMap<String, String>,
+    layers: layers::Layers,
+) -> Result<Config, ConfigError> {
+    let resolved = layers.resolve()?;
+    let get = Getter(&resolved);
+    let socket = get.text("control.socket").map(PathBuf::from);
+    let config = Config {
+        control: ControlConfig {
+            socket: socket
+                .map(|path| places::absolute(&path, environment))
+                .unwrap_or_else(|| places::default_socket(&home, environment)),
+            group: get.text("control.group"),
+            max_connections: get.integer("control.max_connections"),
+            idle_timeout: get.duration_or_off("control.idle_timeout"),
+            write_timeout: get.duration("control.write_timeout"),
+        },
+        handoff: HandoffConfig {
+            parallel: get.integer("handoff.parallel"),
+            pickup_timeout: get.duration("handoff.pickup_timeout"),
+            lease: get.duration("handoff.lease"),
+            orphan_grace: get.duration("handoff.orphan_grace"),
+            poll_interval: get.duration_or_off("handoff.poll_interval"),
+            watch: get.flag("handoff.watch"),
+        },
+        agent: AgentConfig {
+            default: get.text("agent.default").unwrap_or_default(),
+            clocks: Clocks {
+                whole: get.duration("agent.timeout"),
+                first: get.duration_or_off("agent.first_token_timeout"),
+                silence: get.duration_or_off("agent.silence_timeout"),
+                question: get.duration("agent.question_timeout"),
+            },
+            echo_pace: get.duration_or_off("agent.echo_pace"),
+            openai: openai(&get),
+            hermes_python: get.text("agents.hermes.python").map(PathBuf::from),
+            idle: get.duration("agents.idle_timeout"),
+            acp: words(&get, "agents.acp.command")?,
+            command: words(&get, "agents.command.command")?,
+            by_platform: PLATFORMS
+                .iter()
+                .filter_map(|name| {
+                    let agent = get.text(&format!("platforms.{name}.agent"))?;
+                    Some(((*name).to_owned(), agent))
+                })
+                .collect(),
+            withheld: settings::SETTINGS
+                .iter()
+                .filter(|setting| setting.secret)
+                .flat_map(|setting| std::iter::once(setting.own_env()).chain(setting.env.clone()))
+                // Not a token, but the way to them.
+                .chain([credentials::DIRECTORY.to_owned()])
+                .collect(),
+        },
+        keys: KeyRules {
+            group_per_user: get.flag("sessions.group_per_user"),
+            thread_per_user: get.flag("sessions.thread_per_user"),
+            multiplex_profiles: get.flag("sessions.multiplex_profiles"),
+        },
+        accept_newer_schema: get.flag("store.accept_newer_schema"),
+        drain_timeout: get.duration("daemon.drain_timeout"),
+        log: LogConfig {
+            level: get.text("log.level").unwrap_or_default(),
+            target: get.text("log.target").unwrap_or_default(),
+        },
+        metrics_listen: metrics_listen(&get)?,
+        hooks: HooksConfig {
+            programs: HOOKS
+                .into_iter()
+                .filter_map(|(name, _)| Some((name, get.text(&format!("hooks.{name}"))?)))
+                .collect(),
+            timeout: get.duration("hooks.timeout"),
+        },
+        chats: ChatsConfig {
+            backlog_age: get.duration_or_off("chats.backlog_age"),
+            stream: get.flag("chats.stream"),
+            largest_file: get.integer("chats.largest_file") as u64 * 1_000_000,
+            send_files_from: files_from(&home, environment, &get),
+        },
+        platforms: PLATFORMS.iter().map(|name| platform(name, &get)).collect(),
+        telegram: TelegramConfig {
+            base_url: get.text("platforms.telegram.base_url"),
+            only_chats: get.set("platforms.telegram.only_chats"),
+            require_mention: get.flag("platforms.telegram.require_mention"),
+            free_chats: get.set("platforms.telegram.free_chats"),
+            messages_per_second: get.integer("platforms.telegram.messages_per_second"),
+            poll: get.duration("platforms.telegram.poll"),
+        },
+        home,
+        home_is_explicit,
+        resolved,
+    };
+    check_socket_length(&config.control.socket)?;
+    Ok(config)
+}
+
+/// An endpoint is one that is named, with a model to ask for.
+fn openai(get: &Getter) -> Option<OpenAiConfig> {
+    Some(OpenAiConfig {
+        base_url: get.text("agents.openai.base_url")?,
+        api_key: get.text("agents.openai.api_key").map(SecretString::from),
+        model: get.text("agents.openai.model")?,
+        context: get.integer("agents.openai.context"),
+    })
+}
+
+/// A program and its arguments, quoted as a shell would have it.
+fn words(get: &Getter, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
+    let Some(text) = get.text(key) else {
+        return Ok(None);
+    };
+    match shlex::split(&text).filter(|words| !words.is_empty()) {
+        Some(words) => Ok(Some(words)),
+        None => Err(ConfigError::Invalid(vec![format!(
+            "{key}: a quote is not closed in {text:?}"
+        )])),
+    }
+}
+
+/// An address of this machine alone, unless somebody says that others may look.
+fn metrics_listen(get: &Getter) -> Result<Option<SocketAddr>, ConfigError> {
+    let Some(text) = get.text("metrics.listen") else {
+        return Ok(None);
+    };
+    let wrong = |why: &str| ConfigError::Invalid(vec![format!("metrics.listen: {text:?} {why}")]);
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| wrong("is not an address with a port, such as \"127.0.0.1:9464\""))?;
+    if !address.ip().is_loopback() && !get.flag("metrics.allow_remote") {
+        return Err(wrong(
+            "can be reached from other machines: take a loopback address, or set metrics.allow_remote = true",
+        ));
+    }
+    Ok(Some(address))
+}
+
+fn platform(name: &str, get: &Getter) -> PlatformConfig {
+    let key = |field: &str| format!("platforms.{name}.{field}");
+    let token = get.text(&key("token")).map(SecretString::from);
+    // Name and thread belong to the chat they were written beside, not to another that overrides it.
+    let beside = |field: &str| {
+        get.text(&key(field))
+            .filter(|_| get.same_source(&key("home_channel"), &key(field)))
+    };
+    let access = access(name, get);
+    let home_channel = get.text(&key("home_channel")).map(|chat_id| Home {
+        chat_id,
+        name: beside("home_channel_name"),
+        thread_id: beside("home_channel_thread"),
+        owner: owner(&access),
+    });
+    PlatformConfig {
+        name: name.to_owned(),
+        // A bot token is what Hermes takes as "this platform is wanted" when nobody says so outright.
+        enabled: get.maybe_flag(&key("enabled")).unwrap_or(token.is_some()),
+        token,
+        home_channel,
+        access,
+    }
+}
+
+fn access(name: &str, get: &Getter) -> Access {
+    let key = |field: &str| format!("platforms.{name}.{field}");
+    let everywhere = get.set("chats.allowed_users");
+    let mut users = get.set(&key("allowed_users"));
+    let (mut group_users, mut chats) = (
+        get.set(&key("allowed_group_users")),
+        get.set(&key("allowed_chats")),
+    );
+    // Chats were named there once, and their ids look like no person's.
+    let named_as_users = group_users.extract_if(.., |id| id.starts_with('-'));
+    chats.extend(named_as_users);
+    let nobody_named =
+        users.is_empty() && group_users.is_empty() && chats.is_empty() && everywhere.is_empty();
+    users.extend(everywhere);
+    Access {
+        everyone: get.flag(&key("allow_everyone"))
+            || (nobody_named && get.flag("chats.allow_everyone")),
+        users,
+        group_users,
+        chats,
+        owner: get.text(&key("owner")),
+        pairing: get.text(&key("strangers")).as_deref() != Some("ignore"),
+    }
+}
+
+/// The person that handoffs are for: who is named so, else the only one who is allowed.
+fn owner(access: &Access) -> Option<String> {
+    let only = access.users.first().filter(|id| *id != "*");
+    let only = only.filter(|_| access.users.len() == 1);
+    access.owner.clone().or_else(|| only.cloned())
+}
+
+fn files_from(home: &Path, environment: &BTreeMap<String, String>, get: &Getter) -> Vec<PathBuf> {
+    let named = get.set("chats.send_files_from").into_iter();
+    named
+        .map(|path| places::absolute(Path::new(&path), environment))
+        .chain([home.join("files"), std::env::temp_dir()])
+        .collect()
+}
+
+/// The kernel's limit for a socket's path; past it `bind` fails with a message that names neither.
+fn check_socket_length(path: &Path) -> Result<(), ConfigError> {
+    let length = path.as_os_str().len();
+    if length <= 107 {
+        return Ok(());
+    }
+    Err(ConfigError::Invalid(vec![format!(
+        "control.socket: {} is {length} bytes long and a Unix socket's path may have 107: set control.socket to a shorter one",
+        path.display()
+    )]))
+}
+
+/// Typed look-ups; every value was checked against its setting's kind when it was resolved.
+struct Getter<'a>(&'a BTreeMap<String, Resolved>);
+
+impl Getter<'_> {
+    fn value(&self, key: &str) -> Option<&Value> {
+        self.0.get(key).map(|r| &r.value)
+    }
+
+    fn text(&self, key: &str) -> Option<String> {
+        match self.value(key) {
+            Some(Value::Text(text)) if !text.is_empty() => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether both values come from the same kind of place.
+    fn same_source(&self, one: &str, other: &str) -> bool {
+        let kind = |key: &str| self.0.get(key).map(|r| std::mem::discriminant(&r.origin));
+        kind(one) == kind(other)
+    }
+
+    fn maybe_flag(&self, key: &str) -> Option<bool> {
+        match self.value(key) {
+            Some(Value::Flag(flag)) => Some(*flag),
+            _ => None,
+        }
+    }
+
+    fn flag(&self, key: &str) -> bool {
+        self.maybe_flag(key).unwrap_or_default()
+    }
+
+    fn set(&self, key: &str) -> BTreeSet<String> {
+        match self.value(key) {
+            Some(Value::List(items)) => items.iter().cloned().collect(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    fn integer(&self, key: &str) -> usize {
+        match self.value(key) {
+            Some(Value::Integer(n)) => usize::try_from(*n).unwrap_or_default(),
+            _ => 0,
+        }
+    }
+
+    fn duration(&self, key: &str) -> Duration {
+        match self.value(key) {
+            Some(Value::Duration(d)) => *d,
+            _ => Duration::ZERO,
+        }
+    }
+
+    fn duration_or_off(&self, key: &str) -> Option<Duration> {
+        Some(self.duration(key)).filter(|d| !d.is_zero())
+    }
+}
