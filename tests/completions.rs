@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::support::pty::Terminal;
-use crate::support::{Home, SESSION, TITLE, add_session, seed_session, until};
+use crate::support::{Home, SESSION, TITLE, add_session, seed_session, skipped, until};
 
 /// The programs under test come first on the path.
 fn shell(home: &Home, program: &str) -> Command {
@@ -25,7 +25,11 @@ fn shell(home: &Home, program: &str) -> Command {
 }
 
 fn is_installed(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok()
+    let installed = Command::new(program).arg("--version").output().is_ok();
+    if !installed {
+        skipped(&format!("{program} is not installed"));
+    }
+    installed
 }
 
 /// A titled session with blanks in its name, and one with all that a shell minds.

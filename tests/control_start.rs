@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::json;
 
-use crate::support::{Home, Wire, seed_session, somebody_hands_off, until};
+use crate::support::{Home, Wire, seed_session, skipped, somebody_hands_off, until};
 
 /// Starts a daemon that is to end by itself: its exit code and what it said.
 fn refused(home: &Home, environment: &[(&str, &str)]) -> (Option<i32>, String) {
@@ -214,7 +214,7 @@ async fn a_python_gateway_that_its_state_file_names_keeps_the_daemon_out_only_wh
 #[tokio::test]
 async fn another_user_is_turned_away_and_told_why() {
     if !nix::unistd::Uid::effective().is_root() {
-        // Only root can be somebody else for a moment.
+        skipped("only root can become another user");
         return;
     }
     let home = Home::new();

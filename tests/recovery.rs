@@ -1,6 +1,8 @@
 //! `kill -9` of a real daemon at every stage boundary, on both sides of each commit: after a restart the handoff ends
 //! completed exactly once, with one thread and one reply.
 
+use std::time::Duration;
+
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -118,13 +120,17 @@ async fn a_request_written_before_the_kill_is_taken_up_after_it() {
     seed_session(&home).await;
     // Stopped, it cannot see the row before it dies.
     let daemon = home.start();
-    daemon.signal(Signal::SIGSTOP);
-    home.sqlite()
-        .execute(
-            "UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'local'",
-            [],
-        )
-        .unwrap();
+    let other = home.sqlite();
+    other.busy_timeout(Duration::from_millis(200)).unwrap();
+    let request = "UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'local'";
+    until("the daemon holds no lock when it is stopped", || {
+        daemon.signal(Signal::SIGSTOP);
+        let written = other.execute(request, []).ok();
+        if written.is_none() {
+            daemon.signal(Signal::SIGCONT);
+        }
+        written
+    });
     daemon.kill();
     let _daemon = home.start();
     assert_completed_once(&home, "pending");

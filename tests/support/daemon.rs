@@ -154,17 +154,17 @@ pub const JOURNAL_IS_AT: &str = "TEST_JOURNAL_IS_AT";
 impl Home {
     /// The journal's place cannot be configured, so the daemon gets a file system in which it is another.
     fn with_journal(&self, directory: &str) -> Command {
-        let mut command = self.command("unshare");
-        if !nix::unistd::Uid::effective().is_root() {
-            command.arg("--map-root-user");
-        }
-        let mounts = "mount -t tmpfs none /run && mkdir -p /run/systemd/journal && \
-                      mount --bind \"$0\" /run/systemd/journal && exec \"$1\"";
-        let daemon = env!("CARGO_BIN_EXE_hermesd");
-        command.args(["--mount", "sh", "-c", mounts, directory, daemon]);
+        let mut command = self
+            .with_own_mounts(MOUNT_JOURNAL)
+            .expect("what Journald::at has asked for");
+        command.args([directory, env!("CARGO_BIN_EXE_hermesd")]);
         command
     }
 }
+
+/// Makes the directory `$0` the journal's and becomes `$1`.
+const MOUNT_JOURNAL: &str = "mount -t tmpfs none /run && mkdir -p /run/systemd/journal && \
+                             mount --bind \"$0\" /run/systemd/journal && exec \"$1\"";
 
 /// A Hermes that is installed here would become the agent.
 fn path_without_hermes() -> std::ffi::OsString {
