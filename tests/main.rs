@@ -52,6 +52,7 @@ mod scribe;
 mod setup;
 mod store_checkpoint;
 mod store_faults;
+mod store_ids;
 mod store_model;
 mod store_open;
 mod telegram;

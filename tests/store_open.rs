@@ -17,7 +17,7 @@ fn fixture(version: &str) -> Home {
     home_of(&format!("hermes-{version}.db"))
 }
 
-fn home_of(file: &str) -> Home {
+pub fn home_of(file: &str) -> Home {
     let home = Home::new();
     let file: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/fixtures", file]
         .iter()
@@ -315,6 +315,7 @@ async fn a_journal_of_every_version_keeps_its_times_and_is_gone_on_with() {
         ("hermesd-1.db", 1794810090.860106),
         ("hermesd-2.db", 1794834257.974861),
         ("hermesd-3.db", 1794845267.978385),
+        ("hermesd-4.db", 1794932958.360367),
     ] {
         check_journal(file, claimed_at);
     }

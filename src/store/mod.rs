@@ -17,6 +17,7 @@ mod lenient;
 mod local;
 mod messages;
 mod moves;
+mod numbered;
 mod open;
 mod people;
 mod prune;

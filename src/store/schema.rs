@@ -6,12 +6,12 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::StoreError;
+use super::{StoreError, numbered};
 
 /// The newest `schema_version` of Hermes that we know.
 pub const HERMES_SCHEMA_VERSION: i64 = 22;
 /// The version of our own tables.
-pub(super) const OWN_SCHEMA_VERSION: i64 = 4;
+pub(super) const OWN_SCHEMA_VERSION: i64 = 5;
 
 struct Table {
     name: &'static str,
@@ -157,7 +157,7 @@ CREATE INDEX IF NOT EXISTS hermesd_sessions_live ON sessions(started_at) WHERE e
 CREATE INDEX IF NOT EXISTS hermesd_sessions_left ON sessions(ended_at)
     WHERE end_reason IN ('cli_close', 'agent_close', 'tui_close');
 CREATE TABLE IF NOT EXISTS hermesd_handoffs (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     session_id TEXT NOT NULL,
     platform TEXT NOT NULL,
     note TEXT,
@@ -186,7 +186,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS hermesd_handoffs_in_flight
     ON hermesd_handoffs(session_id) WHERE state IN ('pending', 'running');
 CREATE INDEX IF NOT EXISTS hermesd_handoffs_session ON hermesd_handoffs(session_id);
 CREATE TABLE IF NOT EXISTS hermesd_deliveries (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     platform TEXT NOT NULL,
     source TEXT NOT NULL,
     session_id TEXT NOT NULL,
@@ -203,7 +203,7 @@ CREATE TABLE IF NOT EXISTS hermesd_deliveries (
 CREATE INDEX IF NOT EXISTS hermesd_deliveries_open
     ON hermesd_deliveries(handoff_id, id) WHERE state IN ('pending', 'sending');
 CREATE TABLE IF NOT EXISTS hermesd_inbound (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     platform TEXT NOT NULL,
     message_id TEXT NOT NULL,
     session_key TEXT NOT NULL,
@@ -271,14 +271,14 @@ CREATE TABLE IF NOT EXISTS hermesd_people (
     PRIMARY KEY (platform, user_id)
 );
 CREATE TABLE IF NOT EXISTS hermesd_local_threads (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     chat_id TEXT NOT NULL,
     title TEXT NOT NULL,
     open_key TEXT UNIQUE,
     created_at REAL NOT NULL
 );
 CREATE TABLE IF NOT EXISTS hermesd_local_messages (
-    id INTEGER PRIMARY KEY,
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
     chat_id TEXT NOT NULL,
     thread_id TEXT NOT NULL,
     author TEXT NOT NULL,
@@ -366,7 +366,9 @@ fn make_missing(connection: &Connection) -> Result<(), StoreError> {
     if !journal.is_empty() && !journal.iter().any(|column| column == "opening") {
         connection.execute_batch(FROM_VERSION_3)?;
     }
+    let aside = numbered::set_aside(connection)?;
     connection.execute_batch(OWN_TABLES)?;
+    numbered::put_back(connection, aside)?;
     connection.execute_batch("DELETE FROM hermesd_schema")?;
     connection.execute(
         "INSERT INTO hermesd_schema (version) VALUES (?1)",
@@ -406,7 +408,7 @@ fn missing_columns(
         .collect())
 }
 
-fn columns(connection: &Connection, table: &str) -> Result<Vec<String>, StoreError> {
+pub(super) fn columns(connection: &Connection, table: &str) -> Result<Vec<String>, StoreError> {
     let mut statement = connection.prepare("SELECT name FROM pragma_table_info(?1)")?;
     let names = statement
         .query_map([table], |row| row.get(0))?
