@@ -250,9 +250,23 @@ fn an_address_that_is_taken_is_no_reason_not_to_serve() {
     let address = taken.local_addr().expect("an address").to_string();
     let daemon = home.start_with(&[("HERMESD_METRICS_LISTEN", &address)]);
     assert_eq!(home.hermesctl(&["status"]).code, 0);
+    let log = daemon.log();
+    assert!(log.contains("no metrics over HTTP"), "{log}");
+}
+
+#[test]
+fn the_metrics_listener_is_bound_before_the_daemon_is_ready() {
+    let home = Home::new();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let daemon = home.start_with(&[("HERMESD_METRICS_LISTEN", &address)]);
+    // A bind that fails shows when it is tried: before the control socket exists.
+    let log = until("both lines are in the log", || {
+        let log = daemon.log();
+        (log.contains("no metrics") && log.contains("hermesd is ready")).then_some(log)
+    });
     assert!(
-        daemon.log().contains("no metrics over HTTP"),
-        "{}",
-        daemon.log()
+        log.find("no metrics over HTTP") < log.find("hermesd is ready"),
+        "{log}"
     );
 }

@@ -11,6 +11,7 @@ mod service;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -84,6 +85,7 @@ pub struct Daemon {
     /// Given first: no new work, finish or let go of what is at hand.
     work_stop: CancellationToken,
     reload: Option<Reload>,
+    metrics: Option<TcpListener>,
 }
 
 impl Daemon {
@@ -182,12 +184,26 @@ impl Daemon {
             platforms,
             work_stop,
             reload: None,
+            metrics: None,
         }
     }
 
     /// Lets the configuration be read anew while it is served.
     pub fn reloading(mut self, reload: Reload) -> Daemon {
         self.reload = Some(reload);
+        self
+    }
+
+    /// Binds what is configured beside the control socket. Call it before that socket exists: a client that connects
+    /// there finds everything listening.
+    pub async fn listening(mut self) -> Daemon {
+        if let Some(address) = self.config.metrics_listen {
+            match http::listen(address).await {
+                Ok(listener) => self.metrics = Some(listener),
+                // Not a reason to leave people without their chats.
+                Err(reason) => tracing::error!(reason, "no metrics over HTTP"),
+            }
+        }
         self
     }
 
@@ -207,6 +223,7 @@ impl Daemon {
             platforms,
             work_stop,
             reload,
+            metrics,
         } = self;
         let tasks = TaskTracker::new();
         let control_stop = CancellationToken::new();
@@ -231,16 +248,10 @@ impl Daemon {
             desk.bus.listen(),
             control_stop.clone(),
         ));
-        if let Some(address) = config.metrics_listen {
-            match http::listen(address).await {
-                Ok(listener) => {
-                    let desk = desk.clone();
-                    let text = move || std::future::ready(desk.metrics_text());
-                    tasks.spawn(http::serve(listener, text, control_stop.clone()));
-                }
-                // Not a reason to leave people without their chats.
-                Err(reason) => tracing::error!(reason, "no metrics over HTTP"),
-            }
+        if let Some(listener) = metrics {
+            let desk = desk.clone();
+            let text = move || std::future::ready(desk.metrics_text());
+            tasks.spawn(http::serve(listener, text, control_stop.clone()));
         }
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
@@ -348,6 +359,7 @@ pub async fn run(
         hangups,
     };
     let daemon = Daemon::assemble(config.clone())?.reloading(reload);
+    let daemon = daemon.listening().await;
     let activated = listener::activated().map_err(|source| DaemonError::Io {
         what: "the socket from systemd cannot be used",
         source,
