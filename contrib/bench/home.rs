@@ -14,16 +14,24 @@ pub(crate) enum Kind {
     Small,
     ManySessions,
     ManyHandoffs,
+    /// Grew from small to large across restarts. Its statistics are those of the small one.
+    Grown,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Small, Kind::ManySessions, Kind::ManyHandoffs];
+    pub(crate) const ALL: [Kind; 4] = [
+        Kind::Small,
+        Kind::ManySessions,
+        Kind::ManyHandoffs,
+        Kind::Grown,
+    ];
 
     pub(crate) fn name(self) -> &'static str {
         match self {
             Kind::Small => "small",
             Kind::ManySessions => "many sessions",
             Kind::ManyHandoffs => "many handoffs",
+            Kind::Grown => "grown",
         }
     }
 }
@@ -91,12 +99,20 @@ impl Home {
         std::fs::create_dir(home.path())?;
         // The schema is the daemon's own business.
         drop(Store::open(&home.path(), OpenMode::Create, false)?);
+        if kind == Kind::Grown {
+            home.begin_small()?;
+        }
         let connection = home.sqlite()?;
         connection.execute_batch("BEGIN IMMEDIATE")?;
         match kind {
             Kind::Small => {}
             Kind::ManySessions => old_sessions(&connection, scale.sessions)?,
             Kind::ManyHandoffs => past_handoffs(&connection, scale.handoffs)?,
+            Kind::Grown => {
+                let sessions = scale.sessions / 10;
+                old_sessions(&connection, sessions)?;
+                histories(&connection, "id LIKE 'old\\_%' ESCAPE '\\'", 2)?;
+            }
         }
         for purpose in Purpose::ALL {
             live_sessions(&connection, purpose.prefix(), purpose.count(scale))?;
@@ -105,7 +121,22 @@ impl Home {
         live_sessions(&connection, "long", 1)?;
         histories(&connection, &format!("id = '{LONG}'"), scale.messages)?;
         connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE);")?;
+        if kind == Kind::Grown {
+            drop(home.store()?);
+        }
         Ok(home)
+    }
+
+    /// A few sessions, then statistics, as Hermes or a person makes them, then a restart.
+    fn begin_small(&self) -> Outcome<()> {
+        let connection = self.sqlite()?;
+        live_sessions(&connection, "first", 3)?;
+        histories(&connection, "id LIKE 'first%'", HISTORY)?;
+        connection.execute_batch(
+            "UPDATE sessions SET ended_at = started_at, end_reason = 'cli_close'; ANALYZE;",
+        )?;
+        drop(self.store()?);
+        Ok(())
     }
 
     pub(crate) fn path(&self) -> PathBuf {

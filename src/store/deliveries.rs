@@ -217,7 +217,8 @@ fn select(
     params: impl rusqlite::Params,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut statement = c.prepare_cached(&format!(
-        "SELECT id, send_key, source, session_id, text, state, message_id, platform, extra FROM hermesd_deliveries WHERE {condition} ORDER BY id"
+        "SELECT id, send_key, source, session_id, text, state, message_id, platform, extra FROM hermesd_deliveries INDEXED BY hermesd_deliveries_open
+         WHERE {condition} ORDER BY id"
     ))?;
     let rows = statement
         .query_map(params, delivery)?

@@ -125,8 +125,9 @@ impl Store {
         self.look(|c| {
             let mut statement = c.prepare_cached(
                 "SELECT s.id, s.handoff_platform, COALESCE(h.after_turn, 0) FROM sessions s
-                 LEFT JOIN hermesd_handoffs h ON h.session_id = s.id AND h.state IN ('pending', 'running')
-                 WHERE s.handoff_state = 'pending' AND typeof(s.id) = 'text'
+                 LEFT JOIN hermesd_handoffs h INDEXED BY hermesd_handoffs_in_flight
+                   ON h.session_id = s.id AND h.state IN ('pending', 'running')
+                 WHERE likelihood(s.handoff_state = 'pending', 0.000001) AND typeof(s.id) = 'text'
                    AND CAST(COALESCE(s.handoff_platform, '') AS TEXT) NOT IN (SELECT value FROM json_each(?2))
                  ORDER BY s.started_at LIMIT ?1",
             )?;
@@ -410,16 +411,21 @@ impl Store {
         let session_id = session_id.map(str::to_owned);
         self.read(move |c| {
             // Written out per case, so that each can use its index.
-            let condition = match (&session_id, in_flight) {
-                (None, false) => "?1 IS NULL",
-                (None, true) => "?1 IS NULL AND state IN ('pending', 'running')",
-                (Some(_), false) => "session_id = ?1",
-                (Some(_), true) => "session_id = ?1 AND state IN ('pending', 'running')",
+            let sql = match (&session_id, in_flight) {
+                (None, false) => {
+                    "SELECT id FROM hermesd_handoffs WHERE ?1 IS NULL ORDER BY id DESC LIMIT ?2"
+                }
+                (Some(_), false) => {
+                    "SELECT id FROM hermesd_handoffs INDEXED BY hermesd_handoffs_session
+                     WHERE session_id = ?1 ORDER BY id DESC LIMIT ?2"
+                }
+                (_, true) => {
+                    "SELECT id FROM hermesd_handoffs INDEXED BY hermesd_handoffs_in_flight
+                     WHERE (?1 IS NULL OR session_id = ?1) AND state IN ('pending', 'running')
+                     ORDER BY id DESC LIMIT ?2"
+                }
             };
-            let sql = format!(
-                "SELECT id FROM hermesd_handoffs WHERE {condition} ORDER BY id DESC LIMIT ?2"
-            );
-            let mut statement = c.prepare_cached(&sql)?;
+            let mut statement = c.prepare_cached(sql)?;
             let ids = statement.query_map(params![session_id, limit as i64], |row| row.get(0))?;
             let ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
             ids.into_iter()

@@ -90,8 +90,10 @@ impl Store {
         let (key, id, text) = (key.to_owned(), message_id.to_owned(), text.to_owned());
         self.write(move |c| {
             let changed = c.execute(
-                "UPDATE hermesd_inbound SET text = ?3
-                 WHERE session_key = ?1 AND message_id = ?2 AND state = 'received' AND text NOT LIKE '/%'",
+                &format!(
+                    "UPDATE hermesd_inbound INDEXED BY hermesd_inbound_open SET text = ?3
+                     WHERE session_key = ?1 AND message_id = ?2 AND {OPEN} AND state = 'received' AND text NOT LIKE '/%'"
+                ),
                 [&key, &id, &text],
             )?;
             Ok(changed == 1)
@@ -152,7 +154,7 @@ impl Store {
     pub async fn open_inbound(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.read(|c| {
             let mut statement = c.prepare_cached(&format!(
-                "SELECT session_key, id FROM hermesd_inbound WHERE {OPEN}"
+                "SELECT session_key, id FROM hermesd_inbound INDEXED BY hermesd_inbound_open WHERE {OPEN}"
             ))?;
             let rows = statement
                 .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
@@ -321,7 +323,7 @@ pub(super) fn accept(
 /// Whether something was said in the chat behind `key` that is not answered yet.
 pub(super) fn waits(c: &Connection, key: &str) -> Result<bool, StoreError> {
     let mut statement = c.prepare_cached(&format!(
-        "SELECT 1 FROM hermesd_inbound WHERE session_key = ?1 AND {OPEN}"
+        "SELECT 1 FROM hermesd_inbound INDEXED BY hermesd_inbound_open WHERE session_key = ?1 AND {OPEN}"
     ))?;
     Ok(statement.exists([key])?)
 }
@@ -329,7 +331,7 @@ pub(super) fn waits(c: &Connection, key: &str) -> Result<bool, StoreError> {
 /// Its row in the transcript and the session of that row. A row that went with its session counts as never written.
 fn begun(c: &Connection, id: i64) -> Result<Option<(i64, String)>, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT m.id, m.session_id FROM hermesd_inbound i JOIN messages m ON m.id = i.message_row WHERE i.id = ?1",
+        "SELECT id, session_id FROM messages WHERE id = (SELECT message_row FROM hermesd_inbound WHERE id = ?1)",
     )?;
     Ok(statement
         .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))

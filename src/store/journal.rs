@@ -23,10 +23,11 @@ pub(super) struct Changed<'a> {
 /// Journal rows in flight whose session's row says otherwise, with what it says.
 pub(super) fn overtaken(c: &Connection) -> Result<Vec<(i64, String)>, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT h.id, s.handoff_error FROM hermesd_handoffs h LEFT JOIN sessions s ON s.id = h.session_id
+        "SELECT h.id, (SELECT handoff_error FROM sessions WHERE id = h.session_id)
+         FROM hermesd_handoffs h INDEXED BY hermesd_handoffs_in_flight
          WHERE h.state IN ('pending', 'running')
-           AND (COALESCE(s.handoff_state, '') NOT IN ('pending', 'running')
-                OR (h.state = 'running' AND s.handoff_state = 'pending'))",
+           AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = h.session_id
+                           AND (handoff_state = 'running' OR (handoff_state = 'pending' AND h.state = 'pending')))",
     )?;
     let rows = statement
         .query_map([], |row| {
@@ -191,9 +192,8 @@ pub(super) fn hold(c: &Connection, id: i64, fence: i64) -> Result<(), StoreError
 fn held(c: &Connection, id: i64, fence: i64) -> Result<Held, StoreError> {
     let row = c
         .prepare_cached(
-            "SELECT h.stage, h.stages, h.cancel_requested, s.handoff_state
-             FROM hermesd_handoffs h JOIN sessions s ON s.id = h.session_id
-             WHERE h.id = ?1 AND h.fence = ?2 AND h.state = 'running'",
+            "SELECT stage, stages, cancel_requested, (SELECT handoff_state FROM sessions WHERE id = hermesd_handoffs.session_id)
+             FROM hermesd_handoffs WHERE id = ?1 AND fence = ?2 AND state = 'running'",
         )?
         .query_row([id, fence], |row| {
             let text = |at: usize| row.get::<_, Option<String>>(at);
@@ -222,7 +222,7 @@ pub(super) type Evidence<'a> = &'a [(&'static str, &'a dyn ToSql)];
 /// Whether another handoff that has not ended is at the chat behind this key.
 pub(super) fn is_taken(c: &Connection, id: i64, key: &str) -> Result<bool, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT 1 FROM hermesd_handoffs
+        "SELECT 1 FROM hermesd_handoffs INDEXED BY hermesd_handoffs_in_flight
          WHERE state IN ('pending', 'running') AND session_key = ?2 AND id <> ?1",
     )?;
     Ok(statement.exists(params![id, key])?)

@@ -22,7 +22,8 @@ impl Store {
     pub async fn renew_leases(&self, owner: &str, until: f64) -> Result<(), StoreError> {
         let owner = owner.to_owned();
         self.write(move |c| {
-            let renew = "UPDATE hermesd_handoffs SET lease_until = ?2 WHERE state = 'running' AND owner = ?1";
+            let renew = "UPDATE hermesd_handoffs INDEXED BY hermesd_handoffs_in_flight SET lease_until = ?2
+                         WHERE state IN ('pending', 'running') AND state = 'running' AND owner = ?1";
             c.execute(renew, params![owner, until])?;
             Ok(())
         })
@@ -47,8 +48,9 @@ impl Store {
         self.read(move |c| {
             let mut statement = c.prepare_cached(
                 "SELECT s.id, h.id, h.fence, h.owner, h.lease_until, s.handoff_platform FROM sessions s
-                 LEFT JOIN hermesd_handoffs h ON h.session_id = s.id AND h.state = 'running'
-                 WHERE s.handoff_state = 'running' AND typeof(s.id) = 'text'",
+                 LEFT JOIN hermesd_handoffs h INDEXED BY hermesd_handoffs_in_flight
+                   ON h.session_id = s.id AND h.state IN ('pending', 'running') AND h.state = 'running'
+                 WHERE likelihood(s.handoff_state = 'running', 0.000001) AND typeof(s.id) = 'text'",
             )?;
             let rows = statement.query_map([], |row| {
                 Ok(Orphan {
@@ -138,14 +140,15 @@ impl Store {
             let mut statement = c.prepare_cached(
                 "SELECT id FROM sessions s
                  WHERE end_reason IN ('cli_close', 'agent_close', 'tui_close') AND ended_at >= ?1
-                   AND (EXISTS (SELECT 1 FROM hermesd_handoffs h
+                   AND (EXISTS (SELECT 1 FROM hermesd_handoffs h INDEXED BY hermesd_handoffs_session
                                 WHERE h.session_id = s.id AND h.session_key = s.session_key AND h.state = 'completed'
                                   AND h.ended_at >= ?1 AND h.requested_at <= s.ended_at)
                         OR (end_reason <> 'cli_close'
                             AND EXISTS (SELECT 1 FROM gateway_routing g
                                         WHERE g.scope = ?2 AND g.session_key = s.session_key
                                           AND json_valid(g.entry_json)
-                                          AND json_extract(g.entry_json, '$.session_id') = s.id)))",
+                                          AND json_extract(g.entry_json, '$.session_id') = s.id)))
+                 ORDER BY ended_at",
             )?;
             let ids = statement.query_map(params![since, scope], |row| row.get(0))?;
             Ok(ids.collect::<Result<_, _>>()?)

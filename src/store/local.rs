@@ -126,8 +126,8 @@ impl Store {
         self.read(move |c| {
             // The newest `limit` of them, in the order they were said.
             let mut statement = c.prepare_cached(&format!(
-                "SELECT * FROM (SELECT {MESSAGE} FROM hermesd_local_messages WHERE chat_id = ?1 AND thread_id = ?2 AND id > ?3
-                                ORDER BY id DESC LIMIT ?4) ORDER BY id"
+                "SELECT * FROM (SELECT {MESSAGE} FROM hermesd_local_messages INDEXED BY hermesd_local_messages_thread
+                                WHERE chat_id = ?1 AND thread_id = ?2 AND id > ?3 ORDER BY id DESC LIMIT ?4) ORDER BY id"
             ))?;
             let rows = statement.query_map(params![chat_id, thread_id, after, limit as i64], message)?.collect::<Result<_, _>>()?;
             Ok(rows)

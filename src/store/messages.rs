@@ -296,7 +296,7 @@ pub(super) fn rewind_last(c: &Connection, session_id: &str) -> Result<Option<Str
         return Ok(None);
     };
     let taken = c.execute(
-        "UPDATE messages SET active = 0 WHERE session_id = ?1 AND id >= ?2 AND active = 1",
+        "UPDATE messages SET active = 0 WHERE likelihood(session_id = ?1, 0.000001) AND +id >= ?2 AND active = 1",
         params![session_id, from],
     )?;
     c.execute(
@@ -312,7 +312,7 @@ fn transcript(c: &Connection, session_id: &str, before: i64) -> Result<Transcrip
     let mut statement = c.prepare_cached(
         "SELECT id, role, content, api_content, tool_call_id, tool_name, tool_calls, finish_reason, reasoning,
                 reasoning_content, reasoning_details, timestamp
-         FROM messages WHERE session_id = ?1 AND active = 1 AND id < ?2 ORDER BY id",
+         FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND active = 1 AND +id < ?2 ORDER BY +id",
     )?;
     let rows = statement
         .query_map(params![session_id, before], message)?

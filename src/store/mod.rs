@@ -20,6 +20,8 @@ mod moves;
 mod numbered;
 mod open;
 mod people;
+#[cfg(test)]
+mod plans;
 mod prune;
 mod readers;
 mod routing;

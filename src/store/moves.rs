@@ -285,10 +285,8 @@ fn give_terminal_columns(c: &Connection, id: &str) -> Result<(), StoreError> {
         .enumerate()
         .map(|(i, name)| format!("{name} = ?{}", i + 2))
         .collect();
-    let sql = format!(
-        "UPDATE sessions SET {} WHERE id = ?1",
-        assignments.join(", ")
-    );
+    let assignments = assignments.join(", ");
+    let sql = format!("UPDATE sessions SET {assignments} WHERE id = ?1");
     let values = std::iter::once(Some(id.to_owned())).chain(columns);
     c.execute(&sql, rusqlite::params_from_iter(values))?;
     Ok(())

@@ -170,7 +170,7 @@ pub(super) fn beside(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Plans that do not hang on bound values: else SQLite compiles our statements anew for every row it is asked about.
-fn stable_plans(connection: &Connection) -> Result<(), StoreError> {
+pub(super) fn stable_plans(connection: &Connection) -> Result<(), StoreError> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }

@@ -446,10 +446,8 @@ pub(super) fn unbind(
         .enumerate()
         .map(|(i, name)| format!("{name} = ?{}", i + 3))
         .collect();
-    let sql = format!(
-        "UPDATE sessions SET {} WHERE id = ?1 AND session_key = ?2",
-        assignments.join(", ")
-    );
+    let assignments = assignments.join(", ");
+    let sql = format!("UPDATE sessions SET {assignments} WHERE id = ?1 AND session_key = ?2");
     let mut values: Vec<Option<String>> = vec![Some(session_id.to_owned()), Some(key.to_owned())];
     values.extend(displaced.incoming.iter().cloned());
     let restored = c.execute(&sql, rusqlite::params_from_iter(values))?;

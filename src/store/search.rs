@@ -70,7 +70,11 @@ fn query(words: &[String]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-const COLUMNS: &str = "m.session_id, s.title, s.source, m.id, m.role, m.timestamp";
+/// Of a row of `messages`. Subqueries, since each is one look into an index whatever the statistics say of a join.
+const COLUMNS: &str = "session_id, (SELECT title FROM sessions WHERE id = messages.session_id),
+                       (SELECT source FROM sessions WHERE id = messages.session_id), id, role, timestamp";
+/// What rewinding took out is not found; what compression has archived is.
+const FINDABLE: &str = "(active = 1 OR compacted = 1)";
 
 fn matching(
     c: &Connection,
@@ -79,24 +83,31 @@ fn matching(
     limit: usize,
 ) -> Result<Vec<Hit>, StoreError> {
     let (open, close) = MARKS;
-    let mut statement = c.prepare_cached(&format!(
-        "SELECT {COLUMNS}, snippet({index}, 0, '{open}', '{close}', '…', 24)
-         FROM {index} JOIN messages m ON m.id = {index}.rowid JOIN sessions s ON s.id = m.session_id
-         WHERE {index} MATCH ?1 AND (m.active = 1 OR m.compacted = 1) ORDER BY rank LIMIT ?2"
+    let mut matches = c.prepare_cached(&format!(
+        "SELECT rowid, snippet({index}, 0, '{open}', '{close}', '…', 24) FROM {index} WHERE {index} MATCH ?1 ORDER BY rank"
     ))?;
-    let rows = statement.query_map(rusqlite::params![query, limit as i64], hit)?;
-    lenient::readable(rows, "messages")
+    let mut message = c.prepare_cached(&format!(
+        "SELECT {COLUMNS}, ?2 FROM messages WHERE id = ?1 AND {FINDABLE}"
+    ))?;
+    let mut found = matches.query([query])?;
+    let mut hits = Vec::new();
+    while let (true, Some(row)) = (hits.len() < limit, found.next()?) {
+        let (id, snippet) = (row.get::<_, i64>(0)?, lenient::text(row, 1)?);
+        let one = message.query_map(rusqlite::params![id, snippet], hit)?;
+        hits.extend(lenient::readable(one, "messages")?);
+    }
+    Ok(hits)
 }
 
 /// Without an index: every message is looked at, the newest first.
 fn containing(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
     let conditions: Vec<String> = (0..words.len())
-        .map(|at| format!("instr(lower(m.content), lower(?{})) > 0", at + 1))
+        .map(|at| format!("instr(lower(content), lower(?{})) > 0", at + 1))
         .collect();
+    let conditions = conditions.join(" AND ");
     let mut statement = c.prepare(&format!(
-        "SELECT {COLUMNS}, m.content FROM messages m JOIN sessions s ON s.id = m.session_id
-         WHERE {} AND (m.active = 1 OR m.compacted = 1) ORDER BY m.id DESC LIMIT {limit}",
-        conditions.join(" AND ")
+        "SELECT {COLUMNS}, content FROM messages
+         WHERE {conditions} AND {FINDABLE} ORDER BY id DESC LIMIT {limit}"
     ))?;
     let words: Vec<&str> = words.iter().map(|word| plain(word)).collect();
     let rows = statement.query_map(rusqlite::params_from_iter(&words), hit)?;

@@ -225,8 +225,9 @@ fn by_prefix(c: &Connection, prefix: &str) -> Result<Vec<Session>, StoreError> {
 /// one that went on compressing beats a live one, which beats a closed one, and then the one last spoken in wins.
 pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT child.id FROM sessions child JOIN sessions parent ON parent.id = child.parent_session_id
-         WHERE parent.id = ?1 AND parent.end_reason = 'compression' AND child.source <> 'tool' AND child.id IS NOT NULL
+        "SELECT child.id FROM sessions child
+         WHERE likelihood(child.parent_session_id = ?1, 0.000001)
+           AND (SELECT end_reason FROM sessions WHERE id = ?1) = 'compression' AND child.source <> 'tool' AND child.id IS NOT NULL
            AND CASE WHEN json_valid(COALESCE(child.model_config, '{}'))
                     THEN json_extract(COALESCE(child.model_config, '{}'), '$._branched_from') IS NULL
                      AND json_extract(COALESCE(child.model_config, '{}'), '$._delegate_from') IS NULL

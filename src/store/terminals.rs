@@ -3,6 +3,7 @@
 
 use rusqlite::{Connection, params};
 
+use super::sessions::COLUMNS;
 use super::{Store, StoreError, agents, lenient, sessions};
 use crate::clock;
 use crate::session::{Session, TERMINAL_SOURCES};
@@ -73,8 +74,8 @@ impl Store {
             let ended = c.execute(
                 &format!(
                     "UPDATE sessions SET ended_at = ?2, end_reason = ?3
-                     WHERE id = ?1 AND ended_at IS NULL AND source IN ({})",
-                    terminal_sources()
+                     WHERE id = ?1 AND ended_at IS NULL AND source IN ({sources})",
+                    sources = terminal_sources()
                 ),
                 params![id, clock::now(), reason],
             )?;
@@ -112,11 +113,10 @@ impl Store {
     pub async fn last_terminal_session(&self) -> Result<Option<Session>, StoreError> {
         self.read(|c| {
             let sql = format!(
-                "SELECT {} FROM sessions WHERE +source IN ({}) AND archived = 0
+                "SELECT {COLUMNS} FROM sessions WHERE +source IN ({sources}) AND archived = 0
                    AND COALESCE(end_reason, '') <> 'compression'
                  ORDER BY started_at DESC LIMIT {CANDIDATES}",
-                sessions::COLUMNS,
-                terminal_sources()
+                sources = terminal_sources()
             );
             let mut last: Option<(f64, Session)> = None;
             for session in sessions::collect(c, &sql, [])? {
@@ -137,17 +137,15 @@ impl Store {
             // The plus keeps SQLite from sorting every terminal session there ever was by way of the index on source.
             let of_terminals = format!("+source IN ({}) AND archived = 0", terminal_sources());
             let live = format!(
-                "SELECT {} FROM sessions WHERE ended_at IS NULL AND {of_terminals}
-                 ORDER BY started_at DESC LIMIT {CANDIDATES}",
-                sessions::COLUMNS
+                "SELECT {COLUMNS} FROM sessions WHERE ended_at IS NULL AND {of_terminals}
+                 ORDER BY started_at DESC LIMIT {CANDIDATES}"
             );
             let ended = format!(
-                "SELECT {} FROM sessions
-                 WHERE end_reason IN ('cli_close', 'agent_close', 'tui_close') AND ended_at >= {}
+                "SELECT {COLUMNS} FROM sessions
+                 WHERE end_reason IN ('cli_close', 'agent_close', 'tui_close') AND ended_at >= {since}
                    AND {of_terminals}
                  ORDER BY ended_at DESC LIMIT {CANDIDATES}",
-                sessions::COLUMNS,
-                now - RECENT
+                since = now - RECENT
             );
             let mut found = Vec::new();
             for sql in [live, ended] {

@@ -261,7 +261,7 @@ impl Desk {
         // Errors here would only repeat what the last commit said.
         let _ = self
             .connection
-            .execute_batch("PRAGMA optimize; PRAGMA wal_checkpoint(PASSIVE);");
+            .execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
     }
 
     /// The next job, for which the thread stays awake a moment; `None` when there will be none.
