@@ -106,3 +106,29 @@ fn a_file_in_which_ids_were_used_again_is_repaired() {
         "{lowest}: the keys of 1 to 3 are known to the chat"
     );
 }
+
+#[tokio::test]
+async fn records_behind_many_that_never_end_are_removed_too() {
+    let home = Home::new();
+    let store = home.store();
+    home.sqlite()
+        .execute_batch(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+             INSERT INTO hermesd_inbound (platform, message_id, session_key, source, text, state, received_at)
+             SELECT 'telegram', i, 'key', '{}', 'words', iif(i <= 700 OR i % 2, 'received', 'answered'), 1.0 FROM n;
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+             INSERT INTO hermesd_deliveries (platform, source, session_id, send_key, text, state, updated_at)
+             SELECT 'telegram', '{}', '', i, 'words', iif(i <= 700, 'pending', 'sent'), 1.0 FROM n;",
+        )
+        .unwrap();
+    assert_eq!(store.prune(Duration::ZERO).await.unwrap(), 650 + 1300);
+    let left: i64 = home
+        .sqlite()
+        .query_row(
+            "SELECT (SELECT count(*) FROM hermesd_inbound) + (SELECT count(*) FROM hermesd_deliveries)",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(left, 1350 + 700, "what has not ended stays");
+}

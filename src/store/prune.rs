@@ -3,23 +3,25 @@
 
 use std::time::Duration;
 
+use rusqlite::params;
+
 use super::{Store, StoreError};
 use crate::clock;
 
 /// How long they are kept.
 pub const KEPT_FOR: Duration = Duration::from_secs(30 * 86_400);
-/// Looked at in one transaction: others want to write too.
+/// Removed in one transaction: others want to write too.
 const AT_ONCE: i64 = 500;
 
-/// Of the oldest rows of each table, those that have ended.
+/// Of each table, the rows that ended before `?1`.
 const TABLES: [(&str, &str); 2] = [
     (
         "hermesd_inbound",
-        "state IN ('answered', 'failed') AND received_at < ?2",
+        "state IN ('answered', 'failed') AND received_at < ?1",
     ),
     (
         "hermesd_deliveries",
-        "state IN ('sent', 'failed', 'abandoned') AND updated_at < ?2",
+        "state IN ('sent', 'failed', 'abandoned') AND updated_at < ?1",
     ),
 ];
 
@@ -29,20 +31,39 @@ impl Store {
         let before = clock::now() - kept.as_secs_f64();
         let mut removed = 0;
         for (table, ended) in TABLES {
-            loop {
-                // Rows are as old as their ids, so the old ones are the first.
+            let mut behind = 0;
+            // One pass over the table, in portions. Rows that have not ended are passed over.
+            while let Some((last, ids)) = self.ended_behind(table, ended, before, behind).await? {
+                behind = last;
                 let sql = format!(
-                    "DELETE FROM {table} WHERE id IN (SELECT id FROM (SELECT * FROM {table} ORDER BY id LIMIT ?1) WHERE {ended})"
+                    "DELETE FROM {table} WHERE id IN (SELECT value FROM json_each(?2)) AND {ended}"
                 );
-                let gone = self
-                    .write(move |c| Ok(c.execute(&sql, rusqlite::params![AT_ONCE, before])?))
+                removed += self
+                    .write(move |c| Ok(c.execute(&sql, params![before, ids])?))
                     .await?;
-                removed += gone;
-                if gone == 0 {
-                    break;
-                }
             }
         }
         Ok(removed)
+    }
+
+    /// The next ids behind `behind` that may be removed, as JSON, and the last of them.
+    async fn ended_behind(
+        &self,
+        table: &'static str,
+        ended: &'static str,
+        before: f64,
+        behind: i64,
+    ) -> Result<Option<(i64, String)>, StoreError> {
+        self.read(move |c| {
+            let sql = format!(
+                "SELECT max(id), json_group_array(id) FROM
+                   (SELECT id FROM {table} WHERE id > ?2 AND {ended} ORDER BY id LIMIT ?3)"
+            );
+            let found = c.query_row(&sql, params![before, behind, AT_ONCE], |row| {
+                Ok((row.get::<_, Option<i64>>(0)?, row.get(1)?))
+            })?;
+            Ok(found.0.map(|last| (last, found.1)))
+        })
+        .await
     }
 }
