@@ -194,6 +194,41 @@ async fn a_database_that_is_replaced_is_not_opened_beside_the_one_that_was() {
 }
 
 #[test]
+fn a_database_that_is_locked_when_its_tables_are_made_is_waited_for() {
+    let home = crate::store_open::home_of("hermesd-3.db");
+    let other = home.sqlite();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = home.hermesctl(&["sessions"]);
+    assert!(
+        refused.stderr.contains("locked by another program"),
+        "{refused:?}"
+    );
+    let mut daemon = home.spawn(&[]);
+    until("the daemon says that it waits", || {
+        daemon.log().contains("the start waits").then_some(())
+    });
+    other.execute_batch("COMMIT").unwrap();
+    until("the daemon answers", || {
+        assert!(daemon.child_lives(), "{}", daemon.log());
+        std::os::unix::net::UnixStream::connect(home.socket()).ok()
+    });
+    assert!(daemon.stop().success());
+}
+
+#[test]
+fn a_stop_while_the_start_waits_for_the_database_is_clean() {
+    let home = crate::store_open::home_of("hermesd-3.db");
+    let other = home.sqlite();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let daemon = home.spawn(&[]);
+    until("the daemon says that it waits", || {
+        daemon.log().contains("the start waits").then_some(())
+    });
+    assert!(daemon.stop().success());
+    other.execute_batch("COMMIT").unwrap();
+}
+
+#[test]
 fn a_database_that_is_replaced_ends_the_daemon_with_a_reason() {
     let home = Home::new();
     let mut daemon = home.start_with(&[("HERMESD_HANDOFF_POLL_INTERVAL", "100ms")]);

@@ -1,6 +1,8 @@
 //! The daemon's life: start, run, drain, stop.
 
 pub mod args;
+mod database;
+mod error;
 mod home_lock;
 pub mod identity;
 mod journal;
@@ -16,6 +18,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use error::DaemonError;
 pub use home_lock::{HomeLock, recorded_gateway, recorded_socket};
 pub use log::{start as start_log, tell_end};
 pub use reload::Reload;
@@ -35,44 +38,11 @@ use crate::platform::local::Local;
 use crate::platform::telegram::Telegram;
 use crate::platform::{Inbox, Platform, Platforms, local};
 use crate::router::Router;
-use crate::store::{KEPT_FOR, OpenMode, Store, StoreError};
+use crate::store::{KEPT_FOR, Store};
 use crate::terminal::Terminals;
 use crate::turn::Turns;
 use identity::Identity;
 use reload::Reloader;
-
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    #[error("{0}")]
-    Config(String),
-    /// Another daemon, or a Python gateway, has this home.
-    #[error("{0}")]
-    HomeTaken(String),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error(transparent)]
-    Listen(#[from] listener::ListenError),
-    #[error("{what}: {source}")]
-    Io {
-        what: &'static str,
-        source: std::io::Error,
-    },
-}
-
-impl DaemonError {
-    /// Documented in `hermesd --help`. A restart mends none but 1.
-    pub fn exit_code(&self) -> u8 {
-        match self {
-            DaemonError::Config(_) => 78,
-            DaemonError::HomeTaken(_) | DaemonError::Listen(listener::ListenError::Taken(..)) => 69,
-            DaemonError::Store(
-                StoreError::Busy(_) | StoreError::Full | StoreError::Replaced(_),
-            ) => 1,
-            DaemonError::Store(_) => 65,
-            DaemonError::Listen(_) | DaemonError::Io { .. } => 1,
-        }
-    }
-}
 
 /// Everything that runs, ready to be served. Tests make one with adapters and agents of their own.
 pub struct Daemon {
@@ -89,13 +59,12 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Opens the store and puts the rooms together. Nothing runs yet.
-    pub fn assemble(config: Config) -> Result<Daemon, DaemonError> {
-        let store = Store::open(&config.home, OpenMode::Create, config.accept_newer_schema)?;
+    /// Puts the rooms together, with the configured adapters and agents. Nothing runs yet.
+    pub fn assemble(config: Config, store: Store) -> Daemon {
         let bus = Bus::default();
         let adapters = adapters(&config, &store, &bus);
         let agents = Agents::configured(&config, &store);
-        Ok(Self::with(config, store, bus, adapters, agents))
+        Self::with(config, store, bus, adapters, agents)
     }
 
     pub fn with(
@@ -213,7 +182,7 @@ impl Daemon {
         listener: interprocess::local_socket::tokio::Listener,
         doorman: Doorman,
         stop: CancellationToken,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), DaemonError> {
         let Daemon {
             config,
             desk,
@@ -284,33 +253,33 @@ impl Daemon {
         tasks.close();
 
         // The queue ends by itself only when it cannot go on.
-        let ended = tokio::select! {
+        let failed = tokio::select! {
             () = stop.cancelled() => None,
-            ended = &mut queue => Some(ended),
+            ended = &mut queue => Some(error::queue_end(ended)),
         };
         tracing::info!(message_id = message_id::STOPPING, "stopping");
         service::stopping(config.drain_timeout);
         work_stop.cancel();
         desk.store.hurry();
         let drained = async {
-            let ended = match ended {
-                Some(ended) => ended,
-                None => queue.await,
+            let ended = match failed {
+                None => error::queue_end(queue.await),
+                Some(_) => Ok(()),
             };
             terminals.drain().await;
             router.drain().await;
             desk.turns.agents().close().await;
             control_stop.cancel();
             tasks.wait().await;
-            ended.unwrap_or(Err(StoreError::Closed))
+            ended
         };
         match tokio::time::timeout(config.drain_timeout, drained).await {
-            Ok(outcome) => outcome,
+            Ok(outcome) => outcome?,
             Err(_) => {
                 tracing::warn!("some work did not stop in time; it is resumed at the next start");
-                Ok(())
             }
         }
+        failed.unwrap_or(Ok(()))
     }
 }
 
@@ -358,7 +327,10 @@ pub async fn run(
         load: Box::new(load),
         hangups,
     };
-    let daemon = Daemon::assemble(config.clone())?.reloading(reload);
+    let Some(store) = database::open(&config, &stop).await? else {
+        return Ok(());
+    };
+    let daemon = Daemon::assemble(config.clone(), store).reloading(reload);
     let daemon = daemon.listening().await;
     let activated = listener::activated().map_err(|source| DaemonError::Io {
         what: "the socket from systemd cannot be used",

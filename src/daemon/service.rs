@@ -20,6 +20,15 @@ pub(super) fn progress() {
     notify(&[NotifyState::Watchdog]);
 }
 
+/// The start takes up to `longer` from now.
+pub(super) fn starting(longer: Duration) {
+    let micros = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
+    notify(&[
+        NotifyState::Status("Waiting for the database, which another program has locked"),
+        NotifyState::ExtendTimeoutUsec(micros),
+    ]);
+}
+
 pub(super) fn ready(home: &Path) {
     let status = format!("Ready, serving {}", home.display());
     notify(&[NotifyState::Ready, NotifyState::Status(&status)]);

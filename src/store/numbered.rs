@@ -44,7 +44,8 @@ pub(super) fn set_aside(c: &Connection) -> Result<Vec<Aside>, StoreError> {
 }
 
 fn is_numbered(c: &Connection, table: &str) -> Result<bool, StoreError> {
-    let sql = "SELECT sql LIKE '%AUTOINCREMENT%' FROM sqlite_master WHERE type = 'table' AND name = ?1";
+    let sql =
+        "SELECT sql LIKE '%AUTOINCREMENT%' FROM sqlite_master WHERE type = 'table' AND name = ?1";
     Ok(c.query_row(sql, [table], |row| row.get(0))?)
 }
 

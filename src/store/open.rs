@@ -10,6 +10,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 use super::schema::{self, HERMES_SCHEMA_VERSION, OWN_SCHEMA_VERSION};
 use super::{StoreError, messages};
 
+/// How long locks of other programs are waited for, at each step of opening.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
     /// The daemon: make the file when there is none.
@@ -53,7 +56,7 @@ fn inspect(path: &Path, accept_newer: bool) -> Result<(), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let look = || -> Result<Option<StoreError>, StoreError> {
         let connection = Connection::open_with_flags(path, flags)?;
-        connection.busy_timeout(Duration::from_secs(5))?;
+        connection.busy_timeout(PATIENCE)?;
         Ok(schema::objection(&connection, path)?.or(newer(&connection, path, accept_newer)?))
     };
     match look() {
@@ -110,7 +113,7 @@ fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
     }
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.busy_timeout(PATIENCE)?;
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(StoreError::ReadOnly {
             path: path.to_owned(),
@@ -164,7 +167,7 @@ pub(super) fn beside(path: &Path) -> Result<Connection, StoreError> {
     // Read-write at the file level, so that SQLite can recover the log of a program that died.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(Duration::from_secs(5))?;
+    connection.busy_timeout(PATIENCE)?;
     stable_plans(&connection)?;
     Ok(connection)
 }
@@ -187,6 +190,7 @@ fn explain(path: &Path, error: StoreError) -> StoreError {
             why: "not an SQLite file".into(),
         },
         Some(ErrorCode::DatabaseCorrupt) => StoreError::Corrupt { path, why },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy(PATIENCE),
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             StoreError::ReadOnly { path, why }
         }

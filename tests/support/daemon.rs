@@ -210,6 +210,10 @@ impl Daemon {
         self.wait()
     }
 
+    pub fn child_lives(&mut self) -> bool {
+        self.child.try_wait().expect("a child").is_none()
+    }
+
     pub fn wait(&mut self) -> ExitStatus {
         until("hermesd ends", || self.child.try_wait().expect("a child"))
     }

@@ -11,7 +11,7 @@ use hermesd::agent::{Agent, AgentError, Agents, Prompt, Reply, Sink};
 use hermesd::client::Client;
 use hermesd::config::{self, Config, Overrides};
 use hermesd::control::{Doorman, listener};
-use hermesd::daemon::Daemon;
+use hermesd::daemon::{Daemon, DaemonError};
 use hermesd::events::Bus;
 use hermesd::platform::local::Local;
 use hermesd::platform::{
@@ -217,7 +217,7 @@ pub struct InProcess {
     pub agent: Arc<ScriptedAgent>,
     pub log: Log,
     stop: CancellationToken,
-    serving: tokio::task::JoinHandle<Result<(), hermesd::store::StoreError>>,
+    serving: tokio::task::JoinHandle<Result<(), DaemonError>>,
 }
 
 impl InProcess {
