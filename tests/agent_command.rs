@@ -359,3 +359,51 @@ async fn the_example_agent_passes_the_conversation_on() {
     let talk = home.talk(&[], "hello\n");
     assert!(talk.error(0).contains("sh ended with 3"), "{talk:?}");
 }
+
+/// The agent makes the database unreadable before it answers.
+const UNREADABLE: &str = "cat > /dev/null; echo asked >> \"$OUT\"; touch \"${OUT%/*}/unreadable\"; echo 'hard-won words'";
+
+/// Waits until an answer that is there waits for the database, and makes it readable again.
+fn until_it_waits(home: &Home, daemon: &Daemon) {
+    until("the answer waits for the database", || {
+        let log = daemon.log();
+        let waits = ["waits for the database", "waiting for the database"];
+        waits.iter().any(|words| log.contains(words)).then_some(())
+    });
+    std::fs::remove_file(home.path().join("unreadable")).unwrap();
+}
+
+#[test]
+fn an_answer_in_a_chat_outlives_a_database_that_cannot_be_read() {
+    let home = Home::new();
+    let (daemon, out) = start(&home, UNREADABLE, &[("HERMESD_FAIL_READS", "1")]);
+    let talk = home.pipe_into_hermesctl("hello\n", &["attach", "local"]);
+    until_it_waits(&home, &daemon);
+    let ran = talk.end();
+    assert!(ran.stdout.contains("hard-won words"), "{ran:?}");
+    assert_eq!(read(&out), "asked\n", "the agent is asked once");
+}
+
+#[tokio::test]
+async fn an_answer_to_a_handoff_outlives_a_database_that_cannot_be_read() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let (daemon, out) = start(&home, UNREADABLE, &[("HERMESD_FAIL_READS", "1")]);
+    home.sqlite()
+        .execute(
+            "UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'local' WHERE id = ?1",
+            [SESSION],
+        )
+        .unwrap();
+    until_it_waits(&home, &daemon);
+    until("the handoff completes", || {
+        let sql = "SELECT handoff_state = 'completed' FROM sessions WHERE id = ?1";
+        let row = home
+            .sqlite()
+            .query_row(sql, [SESSION], |row| row.get::<_, bool>(0));
+        row.unwrap().then_some(())
+    });
+    let said = spoken(&home, SESSION);
+    assert_eq!(said.last().unwrap(), "assistant: hard-won words");
+    assert_eq!(read(&out), "asked\n", "the agent is asked once");
+}

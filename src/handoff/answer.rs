@@ -9,7 +9,7 @@ use crate::platform::Opened;
 use crate::router::Address;
 use crate::store::{Answer, Begun, Claim, Scribe};
 use crate::turn::live::{InChat, show_typing};
-use crate::turn::{Streamed, TurnError};
+use crate::turn::{Streamed, TurnError, patiently};
 
 /// What stands behind the reply in a thread that may be the second of its name.
 const MAYBE_ANOTHER: &str = "\n\n(I was interrupted while I opened this thread. An empty one of the same name may stand beside it.)";
@@ -93,7 +93,8 @@ pub(super) async fn run(
     if let Some(Opened::Thread { repeated: true, .. }) = &claim.handoff.thread {
         text.push_str(MAYBE_ANOTHER);
     }
-    let cwd = context.store.cwd_of(&session.id)?;
+    // The answer is there: a database that cannot be read now is no reason to ask for another.
+    let cwd = patiently(cancel, || async { context.store.cwd_of(&session.id) }).await?;
     let answer = Answer {
         notice,
         reply: reply.clone(),

@@ -53,7 +53,9 @@ impl Inner {
         lease: Lease,
     ) -> Result<Option<Vec<Delivery>>, StoreError> {
         let (store, stop) = (&self.store, &self.stop);
-        let agent = self.turns.agent_of(session_id, &inbound.source.platform)?;
+        let platform = &inbound.source.platform;
+        let choose = || async { self.turns.agent_of(session_id, platform) };
+        let agent = patiently(stop, choose).await?;
         let scribe = agent.as_ref().map_or(Scribe::We, |(_, scribe)| *scribe);
         let begin = || store.begin_inbound(inbound.id, session_id, scribe);
         // What a recovery and its own dispatch both found is answered once.
@@ -165,7 +167,7 @@ impl Inner {
         turn: Turn,
     ) -> Result<Vec<Delivery>, StoreError> {
         let (store, stop) = (&self.store, &self.stop);
-        let cwd = store.cwd_of(session_id)?;
+        let cwd = patiently(stop, || async { store.cwd_of(session_id) }).await?;
         let send = |text: &str| -> Vec<NewDelivery> {
             let to = reply_to(inbound, session_id);
             let mut sends = self.with_files(&to, text, cwd.clone());

@@ -1,6 +1,7 @@
 //! A few read-only connections, lent to blocking tasks one at a time.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
@@ -59,6 +60,9 @@ fn lend<T>(
     idle: &Mutex<Vec<Connection>>,
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
+    if fails_for_a_test(file) {
+        return Err(StoreError::Busy(Duration::ZERO));
+    }
     let lent = idle.lock().ok().and_then(|mut idle| idle.pop());
     let connection = match lent {
         Some(connection) => connection,
@@ -80,4 +84,16 @@ fn connect(file: &File) -> Result<Connection, StoreError> {
     // Half a megabyte each: what they read once is seldom read again.
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -512;")?;
     Ok(connection)
+}
+
+/// Only debug builds have it: with `HERMESD_FAIL_READS` set, reads fail while there is a file `unreadable` in the home.
+#[cfg(debug_assertions)]
+fn fails_for_a_test(file: &File) -> bool {
+    std::env::var_os("HERMESD_FAIL_READS").is_some()
+        && file.path.with_file_name("unreadable").exists()
+}
+
+#[cfg(not(debug_assertions))]
+fn fails_for_a_test(_file: &File) -> bool {
+    false
 }
