@@ -5,8 +5,8 @@ use hermesd::client::ClientError;
 use hermesd::handoff::Via;
 use hermesd::platform::local;
 use hermesd::protocol::{Call, HandoffId, HandoffView, LocalSay, ResumedView, SessionResume};
-use hermesd::session::{KeyRules, session_key};
-use hermesd::store::{Answer, Scribe};
+use hermesd::session::{KeyRules, Source, session_key};
+use hermesd::store::{Answer, Claim, Scribe, Store};
 use serde_json::Value;
 
 use crate::chats::spoken;
@@ -256,22 +256,20 @@ async fn a_move_to_another_platform_that_fails_leaves_the_old_thread_on_the_sess
     daemon.stop().await;
 }
 
-#[tokio::test]
-async fn a_chat_without_threads_goes_back_to_the_conversation_that_it_had_before() {
-    let home = Home::new();
-    seed_session(&home).await;
-    let store = home.store();
-    let source = local::source("home", None);
-    let key = session_key(&source, &KeyRules::default());
-    let earlier = store.bind_fresh_session(&key, &source).await.unwrap();
+/// A handoff that has put the chat behind `key` on the session.
+async fn bind(store: &Store, key: &str, source: &Source) -> Claim {
     store
         .request_handoff(SESSION, "local", None, Via::Socket, false)
         .await
         .unwrap();
     let claim = store.claim_handoff(SESSION, "me", f64::MAX, home_channel);
-    let mut claim = claim.await.unwrap().unwrap();
+    let claim = claim.await.unwrap().unwrap();
     store.record_thread(&claim, &no_thread()).await.unwrap();
-    store.record_binding(&claim, &key, &source).await.unwrap();
+    store.record_binding(&claim, key, source).await.unwrap();
+    claim
+}
+
+async fn complete(store: &Store, mut claim: Claim) {
     let answer = Answer {
         notice: "n".into(),
         reply: "r".to_owned().into(),
@@ -281,6 +279,69 @@ async fn a_chat_without_threads_goes_back_to_the_conversation_that_it_had_before
     store.record_answer(&claim, answer).await.unwrap();
     claim.sent = Some(Vec::new());
     store.complete_handoff(&claim).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_conversation_that_has_moved_on_is_not_given_back_to_its_chat() {
+    let key_of = |source: &Source| session_key(source, &KeyRules::default());
+    for completes in [true, false] {
+        let home = Home::new();
+        seed_session(&home).await;
+        let store = home.store();
+        let (here, there) = (local::source("home", None), local::source("other", None));
+        let earlier = store.bind_fresh_session(&key_of(&here), &here).await;
+        let earlier = earlier.unwrap().session_id;
+        let claim = bind(&store, &key_of(&here), &here).await;
+        store
+            .take_to_chat(&earlier, &key_of(&there), &there)
+            .await
+            .unwrap();
+        // It leaves the chat, or it never quite came there.
+        let gone = if completes {
+            complete(&store, claim).await;
+            let departure = store.take_home(SESSION).await.unwrap().unwrap();
+            assert!(!departure.note.text.contains("earlier"), "{departure:?}");
+            SESSION.to_owned()
+        } else {
+            store.fail_handoff(&claim, "no").await.unwrap();
+            earlier.clone()
+        };
+        let bound = store.bound_session(&key_of(&here)).await.unwrap();
+        assert_eq!(bound, None, "completes: {completes}");
+        let left = store.left(&key_of(&here)).await.unwrap().unwrap();
+        assert_eq!(left.session_id, gone, "completes: {completes}");
+        let bound = store.bound_session(&key_of(&there)).await.unwrap();
+        assert_eq!(bound, Some(earlier), "completes: {completes}");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_handoff_leaves_a_chat_with_the_memory_of_what_left_it() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    let source = local::source("home", None);
+    let key = session_key(&source, &KeyRules::default());
+    let claim = bind(&store, &key, &source).await;
+    complete(&store, claim).await;
+    store.take_home(SESSION).await.unwrap();
+    let before = store.left(&key).await.unwrap();
+    assert_eq!(before.as_ref().unwrap().session_id, SESSION);
+    let claim = bind(&store, &key, &source).await;
+    store.fail_handoff(&claim, "no").await.unwrap();
+    assert_eq!(store.left(&key).await.unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_chat_without_threads_goes_back_to_the_conversation_that_it_had_before() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    let source = local::source("home", None);
+    let key = session_key(&source, &KeyRules::default());
+    let earlier = store.bind_fresh_session(&key, &source).await.unwrap();
+    let claim = bind(&store, &key, &source).await;
+    complete(&store, claim).await;
     let ended = store.session(&earlier.session_id).await.unwrap().unwrap();
     assert_eq!(ended.end_reason.as_deref(), Some("session_switch"));
 

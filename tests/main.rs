@@ -43,6 +43,7 @@ mod logs;
 mod manuals;
 mod metrics;
 mod odd_rows;
+mod one_chat;
 mod ownership;
 mod recovery;
 mod reload;

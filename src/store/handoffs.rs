@@ -7,8 +7,8 @@ use rusqlite::{OptionalExtension, ToSql, params};
 
 use super::journal::{self, Changed, Evidence};
 use super::{
-    Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, lenient,
-    messages, moves, routing, sessions, turns,
+    Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, binding, deliveries,
+    lenient, messages, moves, sessions, turns,
 };
 use crate::agent::Reply;
 use crate::clock;
@@ -299,7 +299,7 @@ impl Store {
             if shared && journal::is_taken(c, id, &key)? {
                 return Ok(false);
             }
-            let displaced = routing::bind(
+            let displaced = binding::bind(
                 c,
                 changed.scope,
                 &key,

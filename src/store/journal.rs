@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
+use super::binding::Displaced;
 use super::messages::{self, Said};
-use super::routing::{self, Displaced};
-use super::{Claim, StoreError, deliveries, lenient};
+use super::{Claim, StoreError, deliveries, earlier, lenient};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 use crate::platform::Home;
@@ -291,7 +291,7 @@ fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), S
     )?;
     let displaced = displaced.and_then(|text| serde_json::from_str::<Displaced>(&text).ok());
     if let Some((key, displaced)) = key.zip(displaced) {
-        routing::unbind(c, changed.scope, &key, &session, &displaced)?;
+        earlier::unbind(c, changed.scope, &key, &session, &displaced)?;
         changed.keys.push(key);
     }
     if let Some(said) = said.as_deref().and_then(Said::parse) {

@@ -4,10 +4,12 @@
 //! so every change of a handoff is a compare-and-set, and tables of ours are called `hermesd_*`.
 
 mod agents;
+mod binding;
 mod busy;
 mod checkpoint;
 mod cursors;
 mod deliveries;
+mod earlier;
 mod error;
 mod handoffs;
 mod inbound;

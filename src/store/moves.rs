@@ -3,10 +3,12 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::binding::{self, CHAT_COLUMNS, Displaced};
+use super::earlier::{self, Earlier};
 use super::journal::Changed;
-use super::routing::{self, CHAT_COLUMNS, Displaced};
 use super::{
-    Delivery, Extra, NewDelivery, Store, StoreError, deliveries, inbound, lenient, sessions,
+    Delivery, Extra, NewDelivery, Store, StoreError, deliveries, inbound, lenient, routing,
+    sessions,
 };
 use crate::clock;
 use crate::session::{Session, Source, TERMINAL_SOURCES, farewell};
@@ -86,7 +88,7 @@ impl Store {
                 )?,
                 false => None,
             };
-            routing::bind(c, changed.scope, &key, &id, &source, displaced.as_deref())?;
+            binding::bind(c, changed.scope, &key, &id, &source, displaced.as_deref())?;
             changed.keys.push(key.clone());
             Ok(departure)
         })
@@ -116,7 +118,7 @@ impl Store {
             if entry.as_deref().and_then(routing::session_of).as_ref() == Some(&session_id)
                 && !inbound::waits(c, &key)?
             {
-                routing::free(c, changed.scope, &key, &Displaced::default())?;
+                earlier::release(c, changed.scope, &key)?;
                 changed.keys.push(key.clone());
             }
             deliveries::redirect(c, &redirected)
@@ -215,14 +217,10 @@ pub(super) fn depart_from(
     };
     let earlier = earlier_conversation(c, session_id, key)?;
     match &earlier {
-        Some(displaced) => routing::free(c, changed.scope, key, displaced)?,
+        Some(displaced) => earlier::give_back(c, changed.scope, key, displaced)?,
         None => {
-            routing::free(c, changed.scope, key, &Displaced::default())?;
-            c.execute(
-                "INSERT INTO hermesd_left (session_key, session_id, went_to, at) VALUES (?1, ?2, ?3, ?4)
-                 ON CONFLICT (session_key) DO UPDATE SET session_id = ?2, went_to = ?3, at = ?4",
-                params![key, session_id, went_to, clock::now()],
-            )?;
+            earlier::release(c, changed.scope, key)?;
+            remember_left(c, key, session_id, went_to)?;
         }
     }
     changed.keys.push(key.to_owned());
@@ -238,7 +236,22 @@ pub(super) fn depart_from(
     Ok(Some(Departure { from, note }))
 }
 
-/// What the chat was on when the session came, if that is still there to go back to.
+/// The chat behind `key` is on no session: a message there is answered with where its conversation went.
+pub(super) fn remember_left(
+    c: &Connection,
+    key: &str,
+    session_id: &str,
+    went_to: &str,
+) -> Result<(), StoreError> {
+    c.execute(
+        "INSERT INTO hermesd_left (session_key, session_id, went_to, at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (session_key) DO UPDATE SET session_id = ?2, went_to = ?3, at = ?4",
+        params![key, session_id, went_to, clock::now()],
+    )?;
+    Ok(())
+}
+
+/// What the session displaced when it came to the chat, if that still belongs there.
 fn earlier_conversation(
     c: &Connection,
     session_id: &str,
@@ -256,9 +269,10 @@ fn earlier_conversation(
     let Some(displaced) = displaced else {
         return Ok(None);
     };
-    let earlier = displaced.entry.as_deref().and_then(routing::session_of);
-    let earlier = routing::live(c, earlier)?;
-    Ok(earlier.filter(|id| id != session_id).map(|_| displaced))
+    Ok(match earlier::look(c, key, &displaced)? {
+        Earlier::Here(id) if id != session_id => Some(displaced),
+        _ => None,
+    })
 }
 
 /// Those that it had before it went to a chat; one that was born in a chat gets those of a fresh terminal session.

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
+use super::binding::{SOFT_ENDS, bind};
 use super::journal::Changed;
-use super::{Store, StoreError, lenient, sessions};
+use super::{Store, StoreError, earlier, lenient, sessions};
 use crate::clock;
-use crate::session::Source;
+use crate::session::{Session, Source};
 
 /// The session that a chat is on now.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,28 +22,6 @@ pub struct Bound {
     pub session_id: String,
     /// It was made for this.
     pub fresh: bool,
-}
-
-/// Everything that a binding changed, so that it can be put back.
-#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Displaced {
-    /// The entry that stood under the key.
-    pub(super) entry: Option<String>,
-    /// The session that was on the chat and that the binding ended: id, its `ended_at` and `end_reason` before.
-    outgoing: Option<(String, Option<f64>, Option<String>)>,
-    /// The columns of the incoming session before: those of [`CHAT_COLUMNS`], in order, and how it had ended.
-    pub(super) incoming: Vec<Option<String>>,
-    ended: (Option<f64>, Option<String>),
-}
-
-impl Displaced {
-    /// The key of the chat that the incoming session was on before.
-    pub(super) fn key_before(&self) -> Option<String> {
-        let column = CHAT_COLUMNS
-            .iter()
-            .position(|name| *name == "session_key")?;
-        self.incoming.get(column)?.clone()
-    }
 }
 
 /// The keys that `sessions.json` has still to learn of, and the right to write it.
@@ -62,20 +41,6 @@ impl Mirror {
         )
     }
 }
-
-pub(super) const CHAT_COLUMNS: [&str; 8] = [
-    "source",
-    "user_id",
-    "session_key",
-    "chat_id",
-    "chat_type",
-    "thread_id",
-    "display_name",
-    "origin_json",
-];
-
-/// Ends that mean only "the program went away", not that somebody closed the conversation.
-const SOFT_ENDS: &str = "('agent_close', 'ws_orphan_reap')";
 
 impl Store {
     /// The session that a chat is on, by its key.
@@ -132,7 +97,10 @@ impl Store {
         self.change(move |c, changed| {
             let before = entry(c, changed.scope, &key)?;
             let before = before.as_deref().and_then(session_of);
-            let before = live(c, before.or_else(|| mirrored.clone()))?;
+            let before = live_row(c, before.or_else(|| mirrored.clone()))?;
+            // One that is on its way to another chat goes on there.
+            let before = before.filter(|session| earlier::is_at(session, &key));
+            let before = before.map(|session| session.id);
             if let Some(id) = &before {
                 c.execute(
                     &format!(
@@ -270,216 +238,11 @@ fn named(entry: &Value) -> Option<String> {
 
 /// The live end of a session, if it exists.
 pub(super) fn live(c: &Connection, id: Option<String>) -> Result<Option<String>, StoreError> {
+    Ok(live_row(c, id)?.map(|session| session.id))
+}
+
+/// The row of the live end of a session.
+pub(super) fn live_row(c: &Connection, id: Option<String>) -> Result<Option<Session>, StoreError> {
     let Some(id) = id else { return Ok(None) };
-    let tip = sessions::tip(c, &id)?;
-    Ok(sessions::by_id(c, &tip)?.map(|session| session.id))
-}
-
-/// Puts the chat behind `key` on `session_id`: the outgoing session ends, the incoming one is reopened and takes the
-/// chat's columns. Returns what that displaced.
-pub(super) fn bind(
-    c: &Connection,
-    scope: &str,
-    key: &str,
-    session_id: &str,
-    source: &Source,
-    mirrored: Option<&str>,
-) -> Result<Displaced, StoreError> {
-    let now = clock::now();
-    let before = entry(c, scope, key)?.or_else(|| mirrored.map(str::to_owned));
-    let outgoing = before
-        .as_deref()
-        .and_then(session_of)
-        .filter(|outgoing| outgoing != session_id);
-    let outgoing = outgoing
-        .map(|id| end_switched(c, &id, now))
-        .transpose()?
-        .flatten();
-
-    let columns = CHAT_COLUMNS.join(", ");
-    let (incoming, ended) = c
-        .prepare_cached(&format!(
-            "SELECT {columns}, ended_at, end_reason FROM sessions WHERE id = ?1"
-        ))?
-        .query_row([session_id], |row| {
-            let columns = (0..CHAT_COLUMNS.len())
-                .map(|i| lenient::text(row, i))
-                .collect::<Result<Vec<_>, _>>()?;
-            Ok((
-                columns,
-                (
-                    lenient::seconds(row, CHAT_COLUMNS.len())?,
-                    lenient::text(row, CHAT_COLUMNS.len() + 1)?,
-                ),
-            ))
-        })?;
-    let origin = source.to_origin();
-    c.prepare_cached(
-        "UPDATE sessions SET source = ?2, user_id = ?3, session_key = ?4, chat_id = ?5, chat_type = ?6, thread_id = ?7,
-                display_name = COALESCE(?8, display_name), origin_json = ?9
-         WHERE id = ?1",
-    )?
-    .execute(params![
-        session_id,
-        source.platform,
-        source.user_id,
-        key,
-        source.chat_id,
-        source.chat_type.as_str(),
-        source.thread_id,
-        source.chat_name,
-        origin.to_string(),
-    ])?;
-    if ended != (None, None) {
-        sessions::reopen(c, session_id)?;
-    }
-    // Whoever writes there is heard again.
-    c.prepare_cached("DELETE FROM hermesd_left WHERE session_key = ?1")?
-        .execute([key])?;
-    let entry_json = new_entry(before.as_deref(), key, session_id, source, origin, now).to_string();
-    c.prepare_cached(
-        "INSERT INTO gateway_routing (scope, session_key, entry_json, updated_at) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (scope, session_key) DO UPDATE SET entry_json = excluded.entry_json, updated_at = excluded.updated_at",
-    )?
-    .execute(params![scope, key, entry_json, now])?;
-    Ok(Displaced {
-        entry: before,
-        outgoing,
-        incoming,
-        ended,
-    })
-}
-
-/// Ends the session that leaves the chat, unless it was closed for a reason of its own. Returns how it stood before.
-#[allow(clippy::type_complexity)] // it is the field's own type
-fn end_switched(
-    c: &Connection,
-    id: &str,
-    now: f64,
-) -> Result<Option<(String, Option<f64>, Option<String>)>, StoreError> {
-    let before = c
-        .prepare_cached(&format!(
-            "SELECT ended_at, end_reason FROM sessions WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
-        ))?
-        .query_row([id], |row| {
-            Ok((id.to_owned(), lenient::seconds(row, 0)?, lenient::text(row, 1)?))
-        })
-        .optional()?;
-    if before.is_some() {
-        c.execute(
-            "UPDATE sessions SET ended_at = ?2, end_reason = 'session_switch' WHERE id = ?1",
-            params![id, now],
-        )?;
-    }
-    Ok(before)
-}
-
-/// The entry as Hermes writes it after a switch: counters at zero, flags down. Keys that we do not know are kept.
-fn new_entry(
-    before: Option<&str>,
-    key: &str,
-    session_id: &str,
-    source: &Source,
-    origin: Value,
-    now: f64,
-) -> Value {
-    let mut entry: Map<String, Value> = before
-        .and_then(|text| serde_json::from_str(text).ok())
-        .unwrap_or_default();
-    let stamp = clock::iso_local(now);
-    let fields = json!({
-        "session_key": key,
-        "session_id": session_id,
-        "created_at": stamp,
-        "updated_at": stamp,
-        "display_name": source.chat_name,
-        "platform": source.platform,
-        "chat_type": source.chat_type.as_str(),
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "cache_read_tokens": 0,
-        "cache_write_tokens": 0,
-        "total_tokens": 0,
-        "last_prompt_tokens": 0,
-        "estimated_cost_usd": 0.0,
-        "cost_status": "unknown",
-        "expiry_finalized": false,
-        "suspended": false,
-        "resume_pending": false,
-        "resume_reason": null,
-        "last_resume_marked_at": null,
-        "is_fresh_reset": false,
-        "was_auto_reset": false,
-        "auto_reset_reason": null,
-        "reset_had_activity": false,
-    });
-    if let Value::Object(fields) = fields {
-        entry.extend(fields);
-    }
-    let mut merged: Map<String, Value> = entry
-        .get("origin")
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default();
-    if let Value::Object(origin) = origin {
-        merged.extend(origin);
-    }
-    entry.insert("origin".into(), Value::Object(merged));
-    Value::Object(entry)
-}
-
-/// Undoes [`bind`]. A chat that has moved on meanwhile is left there; the session that it left behind still loses the
-/// chat's columns.
-pub(super) fn unbind(
-    c: &Connection,
-    scope: &str,
-    key: &str,
-    session_id: &str,
-    displaced: &Displaced,
-) -> Result<(), StoreError> {
-    let bound = entry(c, scope, key)?.as_deref().and_then(session_of);
-    if bound.as_deref() == Some(session_id) {
-        free(c, scope, key, displaced)?;
-    }
-    let assignments: Vec<String> = CHAT_COLUMNS
-        .iter()
-        .enumerate()
-        .map(|(i, name)| format!("{name} = ?{}", i + 3))
-        .collect();
-    let assignments = assignments.join(", ");
-    let sql = format!("UPDATE sessions SET {assignments} WHERE id = ?1 AND session_key = ?2");
-    let mut values: Vec<Option<String>> = vec![Some(session_id.to_owned()), Some(key.to_owned())];
-    values.extend(displaced.incoming.iter().cloned());
-    let restored = c.execute(&sql, rusqlite::params_from_iter(values))?;
-    if restored == 1 {
-        // Ending is first-writer-wins: whoever closed it meanwhile keeps the word.
-        c.execute(
-            "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND ended_at IS NULL",
-            params![session_id, displaced.ended.0, displaced.ended.1],
-        )?;
-    }
-    Ok(())
-}
-
-/// Gives the chat back to the session that was on it before.
-pub(super) fn free(
-    c: &Connection,
-    scope: &str,
-    key: &str,
-    displaced: &Displaced,
-) -> Result<(), StoreError> {
-    match &displaced.entry {
-        Some(text) => c.execute(
-            "UPDATE gateway_routing SET entry_json = ?3, updated_at = ?4 WHERE scope = ?1 AND session_key = ?2",
-            params![scope, key, text, clock::now()],
-        )?,
-        None => c.execute("DELETE FROM gateway_routing WHERE scope = ?1 AND session_key = ?2", [scope, key])?,
-    };
-    if let Some((id, ended_at, end_reason)) = &displaced.outgoing {
-        c.execute(
-            "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND end_reason = 'session_switch'",
-            params![id, ended_at, end_reason],
-        )?;
-    }
-    Ok(())
+    sessions::by_id(c, &sessions::tip(c, &id)?)
 }

@@ -1,0 +1,186 @@
+//! What a chat goes back to when a session leaves it, or when a binding is taken back.
+//!
+//! A binding displaces the conversation that the chat was on. That conversation may move on, end or vanish before the chat
+//! is free again. The chat gets it back only if it still belongs there.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::binding::{CHAT_COLUMNS, Displaced};
+use super::routing::{entry, live, live_row, session_of};
+use super::{StoreError, TERMINAL, moves};
+use crate::clock;
+use crate::session::{Session, TERMINAL_SOURCES};
+
+/// Ends that close no conversation: a program went away, or the chat switched to another session.
+const NO_BOUNDARY: [&str; 5] = [
+    "session_switch",
+    "agent_close",
+    "ws_orphan_reap",
+    "cli_close",
+    "tui_close",
+];
+
+/// The conversation that a binding displaced, as it stands now.
+#[derive(Debug, PartialEq)]
+pub(super) enum Earlier {
+    /// The chat was on none.
+    None,
+    /// The row of its session does not exist.
+    Gone,
+    /// It still belongs to the chat.
+    Here(String),
+    /// Its session has gone to a terminal or to another chat.
+    Elsewhere { session_id: String, went_to: String },
+    /// It was closed for good since.
+    Closed,
+}
+
+/// Looks at what a binding of the chat behind `key` displaced.
+pub(super) fn look(
+    c: &Connection,
+    key: &str,
+    displaced: &Displaced,
+) -> Result<Earlier, StoreError> {
+    let Some(entry) = displaced.entry.as_deref() else {
+        return Ok(Earlier::None);
+    };
+    let Some(session) = live_row(c, session_of(entry))? else {
+        return Ok(Earlier::Gone);
+    };
+    if !belongs(c, &session, key)? {
+        let at_home = TERMINAL_SOURCES.contains(&session.source.as_str());
+        return Ok(Earlier::Elsewhere {
+            session_id: session.id,
+            went_to: if at_home {
+                TERMINAL.to_owned()
+            } else {
+                session.source
+            },
+        });
+    }
+    let ended = session.end_reason.as_deref().unwrap_or("session_switch");
+    match displaced.outgoing {
+        Some(_) if !NO_BOUNDARY.contains(&ended) => Ok(Earlier::Closed),
+        _ => Ok(Earlier::Here(session.id)),
+    }
+}
+
+/// Whether a session that is named by the entry of the chat behind `key` belongs there. A session on its way to another
+/// chat belongs to the one before until its handoff has ended.
+fn belongs(c: &Connection, session: &Session, key: &str) -> Result<bool, StoreError> {
+    if is_at(session, key) {
+        return Ok(true);
+    }
+    let displaced: Option<String> = c
+        .prepare_cached(
+            "SELECT displaced FROM hermesd_handoffs WHERE session_id = ?1 AND state = 'running'",
+        )?
+        .query_row([&session.id], |row| row.get(0))
+        .optional()?
+        .flatten();
+    let displaced = displaced.and_then(|text| serde_json::from_str::<Displaced>(&text).ok());
+    Ok(displaced.and_then(|d| d.key_before()).as_deref() == Some(key))
+}
+
+/// Whether the row of such a session says that it is on that chat. Older programs write no key into the row.
+pub(super) fn is_at(session: &Session, key: &str) -> bool {
+    match &session.session_key {
+        Some(own) => own == key,
+        None => !TERMINAL_SOURCES.contains(&session.source.as_str()),
+    }
+}
+
+/// Undoes a binding. A chat that has moved on meanwhile is left there; the session that it left behind still loses the
+/// chat's columns.
+pub(super) fn unbind(
+    c: &Connection,
+    scope: &str,
+    key: &str,
+    session_id: &str,
+    displaced: &Displaced,
+) -> Result<(), StoreError> {
+    let bound = entry(c, scope, key)?.as_deref().and_then(session_of);
+    if live(c, bound)?.as_deref() == Some(session_id) {
+        match look(c, key, displaced)? {
+            Earlier::Here(_) | Earlier::Gone => give_back(c, scope, key, displaced)?,
+            Earlier::Closed => release(c, scope, key)?,
+            Earlier::None => {
+                release(c, scope, key)?;
+                if let Some((session, went_to)) = &displaced.left {
+                    moves::remember_left(c, key, session, went_to)?;
+                }
+            }
+            Earlier::Elsewhere {
+                session_id,
+                went_to,
+            } => {
+                release(c, scope, key)?;
+                moves::remember_left(c, key, &session_id, &went_to)?;
+            }
+        }
+    }
+    let assignments: Vec<String> = CHAT_COLUMNS
+        .iter()
+        .enumerate()
+        .map(|(i, name)| format!("{name} = ?{}", i + 3))
+        .collect();
+    let assignments = assignments.join(", ");
+    let sql = format!("UPDATE sessions SET {assignments} WHERE id = ?1 AND session_key = ?2");
+    let mut values: Vec<Option<String>> = vec![Some(session_id.to_owned()), Some(key.to_owned())];
+    values.extend(displaced.incoming.iter().cloned());
+    let restored = c.execute(&sql, rusqlite::params_from_iter(values))?;
+    if restored == 1 && !is_back(c, scope, session_id, displaced)? {
+        // Ending is first-writer-wins: an end that another program wrote meanwhile stays. A switch only says that the chat
+        // has moved on.
+        c.execute(
+            "UPDATE sessions SET ended_at = ?2, end_reason = ?3
+             WHERE id = ?1 AND (ended_at IS NULL OR end_reason = 'session_switch')",
+            params![session_id, displaced.ended.0, displaced.ended.1],
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether the chat that the session had been displaced from was given back to it since.
+fn is_back(
+    c: &Connection,
+    scope: &str,
+    session_id: &str,
+    displaced: &Displaced,
+) -> Result<bool, StoreError> {
+    let Some(key) = displaced.key_before() else {
+        return Ok(false);
+    };
+    let bound = entry(c, scope, &key)?.as_deref().and_then(session_of);
+    Ok(live(c, bound)?.as_deref() == Some(session_id)
+        && displaced.ended.1.as_deref() == Some("session_switch"))
+}
+
+/// The chat behind `key` is on no session.
+pub(super) fn release(c: &Connection, scope: &str, key: &str) -> Result<(), StoreError> {
+    c.execute(
+        "DELETE FROM gateway_routing WHERE scope = ?1 AND session_key = ?2",
+        [scope, key],
+    )?;
+    Ok(())
+}
+
+/// Gives the chat back to the session that was on it before.
+pub(super) fn give_back(
+    c: &Connection,
+    scope: &str,
+    key: &str,
+    displaced: &Displaced,
+) -> Result<(), StoreError> {
+    c.execute(
+        "UPDATE gateway_routing SET entry_json = ?3, updated_at = ?4 WHERE scope = ?1 AND session_key = ?2",
+        params![scope, key, displaced.entry, clock::now()],
+    )?;
+    if let Some((id, ended_at, end_reason)) = &displaced.outgoing {
+        c.execute(
+            "UPDATE sessions SET ended_at = ?2, end_reason = ?3 WHERE id = ?1 AND end_reason = 'session_switch'",
+            params![id, ended_at, end_reason],
+        )?;
+    }
+    Ok(())
+}
