@@ -99,6 +99,27 @@ async fn hermes_lock_on_a_session_is_heeded_until_it_expires() {
 }
 
 #[tokio::test]
+async fn rows_and_locks_from_before_the_clock_was_set_back_hold_nothing_up() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let _daemon = home.start();
+    assert_eq!(hand_off(&home, &[]).code, 0);
+    // A little ahead is a turn in progress, an hour ahead is the work of another clock.
+    write(&home, "user", None, -5.0);
+    let refused = home.hermesctl(&["resume", TITLE]);
+    assert_eq!(refused.code, 3, "{refused:?}");
+    write(&home, "user", None, -3600.0);
+    home.sqlite()
+        .execute(
+            "INSERT INTO compression_locks VALUES (?1, 'hermes', 0, unixepoch('subsec') + 7200)",
+            [SESSION],
+        )
+        .expect("a lock");
+    let resumed = home.hermesctl(&["resume", TITLE]);
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+}
+
+#[tokio::test]
 async fn force_does_not_mind_and_wait_waits_for_the_other_program() {
     let home = Home::new();
     seed_session(&home).await;

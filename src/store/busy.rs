@@ -7,6 +7,10 @@ use crate::clock;
 
 /// A turn that has written nothing for this long is taken for dead.
 const SILENCE: f64 = 600.0;
+/// A row that is further ahead of the clock was written before the clock was set back. It says nothing about now.
+const AHEAD: f64 = 60.0;
+/// Hermes takes its lock for five minutes at a time. One that lasts longer than this was taken by a wrong clock.
+const LONGEST_LOCK: f64 = 3600.0;
 
 impl Store {
     /// What another program seems to be doing with this session. `None`: nothing that shows.
@@ -18,9 +22,10 @@ impl Store {
 /// Hermes locks a session while it compresses its context.
 fn compressing(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT 1 FROM compression_locks WHERE session_id = ?1 AND expires_at > ?2",
+        "SELECT 1 FROM compression_locks WHERE session_id = ?1 AND expires_at > ?2 AND expires_at < ?3",
     )?;
-    let locked = statement.exists(params![session_id, clock::now()])?;
+    let now = clock::now();
+    let locked = statement.exists(params![session_id, now, now + LONGEST_LOCK])?;
     Ok(locked.then(|| "Hermes is compressing its context".to_owned()))
 }
 
@@ -46,7 +51,7 @@ fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreE
         return Ok(None);
     };
     let silent = clock::now() - at;
-    if silent > SILENCE || turns::last_words(c, session_id)? == Some(row) {
+    if !(-AHEAD..=SILENCE).contains(&silent) || turns::last_words(c, session_id)? == Some(row) {
         return Ok(None);
     }
     let what = match role.as_deref() {
@@ -55,5 +60,8 @@ fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreE
         Some("assistant") if calls_tools => "a tool is at work",
         _ => return Ok(None),
     };
-    Ok(Some(format!("{what}, since {}", clock::age(silent))))
+    Ok(Some(format!(
+        "{what}, since {}",
+        clock::age(silent.max(0.0))
+    )))
 }
