@@ -68,5 +68,6 @@ mod telegram_people;
 mod telegram_replies;
 mod telegram_turns;
 mod terminal;
+mod terminal_left;
 mod wake;
 mod which_session;

@@ -57,7 +57,7 @@ pub use routing::Bound;
 pub use schema::HERMES_SCHEMA_VERSION;
 pub use search::Hit;
 pub use sessions::{SessionFilter, SessionMatch};
-pub use terminals::Candidate;
+pub use terminals::{Candidate, Terminal, Typed};
 pub use turns::{Begun, INTERRUPTED, Scribe, TurnEnd};
 
 /// A handle that any task may clone and use. The last one dropped closes the database.

@@ -59,6 +59,13 @@ impl Store {
             if !TERMINAL_SOURCES.contains(&session.source.as_str()) {
                 give_terminal_columns(c, &id)?;
             }
+            if departure.is_some() {
+                // A chat owned it: a terminal that it had before is no longer waited for.
+                c.execute(
+                    "DELETE FROM hermesd_terminals WHERE session_id = ?1 AND left_because IS NOT NULL",
+                    [&id],
+                )?;
+            }
             sessions::reopen(c, &id)?;
             Ok(departure)
         })

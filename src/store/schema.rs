@@ -239,7 +239,9 @@ CREATE TABLE IF NOT EXISTS hermesd_acp_sessions (
 CREATE TABLE IF NOT EXISTS hermesd_terminals (
     session_id TEXT PRIMARY KEY,
     tty TEXT,
-    opened_at REAL NOT NULL
+    opened_at REAL NOT NULL,
+    left_because TEXT,
+    interrupted INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE IF NOT EXISTS hermesd_left (
     session_key TEXT PRIMARY KEY,
@@ -313,6 +315,12 @@ ALTER TABLE hermesd_inbound ADD COLUMN files TEXT;
 ALTER TABLE hermesd_inbound ADD COLUMN draft TEXT;
 ";
 
+/// A terminal that left during a handoff was forgotten once.
+const FROM_VERSION_4: &str = "
+ALTER TABLE hermesd_terminals ADD COLUMN left_because TEXT;
+ALTER TABLE hermesd_terminals ADD COLUMN interrupted INTEGER NOT NULL DEFAULT 0;
+";
+
 /// Makes what is missing, in one transaction. An up-to-date file is only read.
 pub(super) fn bring_up(connection: &Connection) -> Result<(), StoreError> {
     if is_complete(connection)? {
@@ -365,6 +373,10 @@ fn make_missing(connection: &Connection) -> Result<(), StoreError> {
     }
     if !journal.is_empty() && !journal.iter().any(|column| column == "opening") {
         connection.execute_batch(FROM_VERSION_3)?;
+    }
+    let terminals = columns(connection, "hermesd_terminals")?;
+    if !terminals.is_empty() && !terminals.iter().any(|column| column == "left_because") {
+        connection.execute_batch(FROM_VERSION_4)?;
     }
     let aside = numbered::set_aside(connection)?;
     connection.execute_batch(OWN_TABLES)?;

@@ -1,11 +1,13 @@
 //! The sessions that terminals are on. A row stands from the opening until the session is finalised: one that a dead
-//! daemon left is finalised at the next start.
+//! daemon left is finalised at the next start, one whose terminal left during a handoff when the handoff has ended.
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::messages::NewMessage;
 use super::sessions::COLUMNS;
-use super::{Store, StoreError, agents, lenient, sessions};
+use super::{Begun, Scribe, Store, StoreError, agents, journal, lenient, sessions, turns};
 use crate::clock;
+use crate::session::transcript::Role;
 use crate::session::{Session, TERMINAL_SOURCES};
 
 /// How many sessions are looked at for what "the recent one" may mean.
@@ -20,6 +22,48 @@ pub struct Candidate {
     /// When something was last said in it.
     pub active_at: f64,
     pub recent: bool,
+}
+
+/// What becomes of words that were typed in a terminal.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Typed {
+    Begun(Begun),
+    /// The session is on a chat of this platform.
+    OnChat(String),
+    /// The session does not exist any more.
+    Deleted,
+}
+
+/// A terminal whose session is not finalised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terminal {
+    pub session_id: String,
+    /// It has left during a handoff: why, and whether that cut an answer off.
+    pub left: Option<(String, bool)>,
+    /// A handoff of its session has not ended yet.
+    pub in_flight: bool,
+    /// The journal's id of that handoff, where it has one.
+    pub handoff: Option<i64>,
+}
+
+const TERMINAL_COLUMNS: &str = "session_id, left_because, interrupted";
+
+fn terminal(row: &Row<'_>) -> rusqlite::Result<Terminal> {
+    let because: Option<String> = row.get(1)?;
+    Ok(Terminal {
+        session_id: row.get(0)?,
+        left: because.zip(row.get(2)?),
+        in_flight: false,
+        handoff: None,
+    })
+}
+
+impl Terminal {
+    fn looked_up(mut self, c: &Connection) -> Result<Terminal, StoreError> {
+        self.in_flight = in_flight(c, &self.session_id)?;
+        self.handoff = journal::in_flight(c, &self.session_id)?.map(|handoff| handoff.id);
+        Ok(self)
+    }
 }
 
 impl Store {
@@ -65,31 +109,86 @@ impl Store {
         .await
     }
 
-    /// The terminal has left: its session ends, unless a chat owns it by now or somebody has ended it before. Returns
+    /// Begins a turn with words that were typed in a terminal, if the session is still there.
+    pub async fn begin_terminal_turn(
+        &self,
+        session_id: &str,
+        text: &str,
+        scribe: Scribe,
+    ) -> Result<Typed, StoreError> {
+        let words = NewMessage::text(Role::User, text);
+        let id = session_id.to_owned();
+        self.write(move |c| {
+            let Some(session) = sessions::by_id(c, &id)? else {
+                return Ok(Typed::Deleted);
+            };
+            if !TERMINAL_SOURCES.contains(&session.source.as_str()) {
+                return Ok(Typed::OnChat(session.source));
+            }
+            sessions::reopen(c, &id)?;
+            turns::begin(c, &id, &words, scribe).map(Typed::Begun)
+        })
+        .await
+    }
+
+    /// The terminal has left: its session ends, unless a chat owns it by now or another program has ended it before. Returns
     /// whether it has ended by this.
     pub async fn close_terminal(&self, session_id: &str, reason: &str) -> Result<bool, StoreError> {
         let (id, reason) = (session_id.to_owned(), reason.to_owned());
         self.write(move |c| {
             c.execute("DELETE FROM hermesd_terminals WHERE session_id = ?1", [&id])?;
-            let ended = c.execute(
-                &format!(
-                    "UPDATE sessions SET ended_at = ?2, end_reason = ?3
-                     WHERE id = ?1 AND ended_at IS NULL AND source IN ({sources})",
-                    sources = terminal_sources()
-                ),
-                params![id, clock::now(), reason],
-            )?;
+            let sources = terminal_sources();
+            let sql = format!(
+                "UPDATE sessions SET ended_at = ?2, end_reason = ?3
+                 WHERE id = ?1 AND ended_at IS NULL AND source IN ({sources})"
+            );
+            let ended = c.execute(&sql, params![id, clock::now(), reason])?;
             Ok(ended == 1)
         })
         .await
     }
 
-    /// Sessions whose terminal belonged to a daemon that is no more.
-    pub async fn open_terminals(&self) -> Result<Vec<String>, StoreError> {
+    /// The terminal has left while a handoff of its session is in flight. Whether the session ends is known when the handoff
+    /// has ended, so this is only remembered. False: no handoff is in flight.
+    pub async fn defer_close(
+        &self,
+        session_id: &str,
+        reason: &str,
+        interrupted: bool,
+    ) -> Result<bool, StoreError> {
+        let (id, reason) = (session_id.to_owned(), reason.to_owned());
+        self.write(move |c| {
+            if !in_flight(c, &id)? {
+                return Ok(false);
+            }
+            c.execute(
+                "INSERT INTO hermesd_terminals (session_id, opened_at, left_because, interrupted) VALUES (?1, ?2, ?3, ?4)
+                 ON CONFLICT (session_id) DO UPDATE SET left_because = ?3, interrupted = ?4",
+                params![id, clock::now(), reason, interrupted],
+            )?;
+            Ok(true)
+        })
+        .await
+    }
+
+    /// The row of a session's terminal. `None`: it is finalised, or no terminal was on it.
+    pub fn terminal(&self, session_id: &str) -> Result<Option<Terminal>, StoreError> {
+        self.look(|c| {
+            let sql =
+                format!("SELECT {TERMINAL_COLUMNS} FROM hermesd_terminals WHERE session_id = ?1");
+            let mut statement = c.prepare_cached(&sql)?;
+            let terminal = statement.query_row([session_id], terminal).optional()?;
+            terminal.map(|terminal| terminal.looked_up(c)).transpose()
+        })
+    }
+
+    /// All terminals that are not finalised. At a start they belong to a daemon that is no more.
+    pub async fn open_terminals(&self) -> Result<Vec<Terminal>, StoreError> {
         self.read(|c| {
-            let mut statement = c.prepare_cached("SELECT session_id FROM hermesd_terminals")?;
-            let ids = statement.query_map([], |row| row.get(0))?;
-            Ok(ids.collect::<Result<_, _>>()?)
+            let sql = format!("SELECT {TERMINAL_COLUMNS} FROM hermesd_terminals");
+            let mut statement = c.prepare_cached(&sql)?;
+            let rows = statement.query_map([], terminal)?;
+            rows.map(|row| row?.looked_up(c)).collect()
         })
         .await
     }
@@ -172,10 +271,18 @@ fn terminal_sources() -> String {
 fn open(c: &Connection, id: &str, tty: Option<&str>) -> Result<(), StoreError> {
     c.execute(
         "INSERT INTO hermesd_terminals (session_id, tty, opened_at) VALUES (?1, ?2, ?3)
-         ON CONFLICT (session_id) DO UPDATE SET tty = ?2, opened_at = ?3",
+         ON CONFLICT (session_id) DO UPDATE SET tty = ?2, opened_at = ?3, left_because = NULL, interrupted = 0",
         params![id, tty, clock::now()],
     )?;
     Ok(())
+}
+
+/// Whether a handoff of a session is asked for or runs, as far as its row or the journal knows.
+fn in_flight(c: &Connection, session_id: &str) -> Result<bool, StoreError> {
+    let session = sessions::by_id(c, session_id)?;
+    let state = session.and_then(|session| session.handoff_state);
+    let by_row = matches!(state.as_deref(), Some("pending" | "running"));
+    Ok(by_row || journal::in_flight(c, session_id)?.is_some())
 }
 
 fn last_said(c: &Connection, id: &str) -> Result<Option<f64>, StoreError> {

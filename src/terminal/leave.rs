@@ -1,15 +1,20 @@
 //! Getting up: the session is finalised. A turn in progress is cut off and what there is of it kept, the hook hears of the
 //! end, and the row ends with its reason. Each step is taken whatever became of the one before it; a second time nothing
-//! is left to do.
+//! is left to do. While a handoff of the session is in flight, its owner is not known: the handoff's end decides.
 
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::{Seat, Terminals};
 use crate::events::Event;
 use crate::session::TERMINAL_SOURCES;
-use crate::store::StoreError;
+use crate::store::{StoreError, Terminal};
 use crate::turn::patiently;
+
+/// How often the end of a handoff is looked for when no event tells of it: another program may have ended it.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Why a terminal's session ends, in Hermes' own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +50,8 @@ impl Terminals {
         let interrupted = self.cut_off(seat).await;
         // Where nothing was ever said there is nothing that could end.
         if *seat.born.lock().await {
-            self.finalise(&seat.session_id, interrupted, reason).await;
+            self.close(&seat.session_id, interrupted, reason.as_str())
+                .await;
         }
         // Only now may somebody else sit down here: their session would have been ended.
         self.inner.seats().remove(&seat.session_id);
@@ -84,25 +90,115 @@ impl Terminals {
                     return;
                 }
             };
-            for session in left {
-                // A turn of the chat that has the session by now is taken up there.
-                let at_home = matches!(
-                    patiently(stop, || store.session(&session)).await,
-                    Ok(Some(s)) if TERMINAL_SOURCES.contains(&s.source.as_str())
-                );
-                let interrupted = at_home
-                    && patiently(stop, || store.end_left_turn(&session))
-                        .await
-                        .unwrap_or_else(|error| {
-                            tracing::error!(%error, session, "what was streamed could not be kept");
-                            true
-                        });
-                this.finalise(&session, interrupted, Reason::Closed).await;
+            for terminal in left {
+                this.recover_one(terminal).await;
             }
         });
     }
 
-    async fn finalise(&self, session_id: &str, interrupted: bool, reason: Reason) {
+    async fn recover_one(&self, terminal: Terminal) {
+        let (store, stop) = (&self.inner.store, &self.inner.stop);
+        let id = &terminal.session_id;
+        if let Some((reason, interrupted)) = &terminal.left {
+            return self.close(id, *interrupted, reason).await;
+        }
+        // A turn of the chat that has the session by now is taken up there.
+        let at_home = matches!(
+            patiently(stop, || store.session(id)).await,
+            Ok(Some(s)) if TERMINAL_SOURCES.contains(&s.source.as_str())
+        );
+        let interrupted = at_home
+            && patiently(stop, || store.end_left_turn(id))
+                .await
+                .unwrap_or_else(|error| {
+                    tracing::error!(%error, session = id, "what was streamed could not be kept");
+                    true
+                });
+        self.close(id, interrupted, Reason::Closed.as_str()).await;
+    }
+
+    /// Finalises a session whose terminal has left. While a handoff of it is in flight, this waits for the handoff's end.
+    async fn close(&self, session_id: &str, interrupted: bool, reason: &str) {
+        let (store, stop) = (&self.inner.store, &self.inner.stop);
+        let defer = || store.defer_close(session_id, reason, interrupted);
+        match patiently(stop, defer).await {
+            Ok(true) => {
+                let (this, id) = (self.clone(), session_id.to_owned());
+                self.inner
+                    .tracker
+                    .spawn(async move { this.close_after_handoff(&id).await });
+            }
+            Ok(false) => self.finalise(session_id, interrupted, reason).await,
+            Err(StoreError::Cancelled) => self.not_closed(session_id, &StoreError::Cancelled),
+            Err(error) => {
+                self.not_closed(session_id, &error);
+                self.finalise(session_id, interrupted, reason).await;
+            }
+        }
+    }
+
+    /// Finalises the session when no handoff of it is in flight any more, if its terminal has not come back since. A stop
+    /// leaves that to the next start.
+    async fn close_after_handoff(&self, session_id: &str) {
+        let (store, stop) = (&self.inner.store, &self.inner.stop);
+        loop {
+            let look = || async { store.terminal(session_id) };
+            // Listens before it looks, so that no end falls in between.
+            let handoff = patiently(stop, look).await.ok().flatten();
+            let mut ending = handoff
+                .and_then(|terminal| terminal.handoff)
+                .map(|id| self.inner.bus.ending(id));
+            let ended = async {
+                match &mut ending {
+                    Some(ending) => ending.told().await,
+                    None => std::future::pending().await,
+                }
+            };
+            match patiently(stop, look).await {
+                Ok(Some(terminal)) if terminal.in_flight => {}
+                Ok(Some(Terminal {
+                    left: Some((reason, interrupted)),
+                    ..
+                })) => {
+                    return self
+                        .finalise_unseated(session_id, interrupted, &reason)
+                        .await;
+                }
+                Ok(_) => return,
+                Err(error) => return self.not_closed(session_id, &error),
+            }
+            tokio::select! {
+                () = ended => {}
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = stop.cancelled() => return,
+            }
+        }
+    }
+
+    /// Keeps the place meanwhile: a terminal that opened the session now would have it ended.
+    async fn finalise_unseated(&self, session_id: &str, interrupted: bool, reason: &str) {
+        let place = Seat::new(session_id.to_owned(), None, None, true);
+        match self.inner.seats().entry(session_id.to_owned()) {
+            Entry::Occupied(_) => return,
+            Entry::Vacant(vacant) => vacant.insert(place),
+        };
+        self.finalise(session_id, interrupted, reason).await;
+        self.inner.seats().remove(session_id);
+    }
+
+    fn not_closed(&self, session_id: &str, error: &StoreError) {
+        match error {
+            StoreError::Cancelled => tracing::warn!(
+                session = session_id,
+                "the next start ends this session: the database is busy"
+            ),
+            error => {
+                tracing::error!(%error, session = session_id, "a session could not be ended")
+            }
+        }
+    }
+
+    async fn finalise(&self, session_id: &str, interrupted: bool, reason: &str) {
         let (store, stop) = (&self.inner.store, &self.inner.stop);
         let session = store.session(session_id).await.ok().flatten();
         // A chat that owns the session by now goes on with it.
@@ -118,18 +214,9 @@ impl Terminals {
                 interrupted,
             });
         }
-        let close = || store.close_terminal(session_id, reason.as_str());
-        match patiently(stop, close).await {
-            Ok(_) => {}
-            Err(StoreError::Cancelled) => {
-                tracing::warn!(
-                    session = session_id,
-                    "the next start ends this session: the database is busy"
-                );
-            }
-            Err(error) => {
-                tracing::error!(%error, session = session_id, "a session could not be ended")
-            }
+        let close = || store.close_terminal(session_id, reason);
+        if let Err(error) = patiently(stop, close).await {
+            self.not_closed(session_id, &error);
         }
     }
 }

@@ -12,8 +12,7 @@ use super::{LiveTurn, Seat, Terminals};
 use crate::agent::{Agent, Prompt};
 use crate::handoff::request::RequestError;
 use crate::router::LONGEST_MESSAGE;
-use crate::session::TERMINAL_SOURCES;
-use crate::store::{Begun, Scribe, StoreError, TurnEnd};
+use crate::store::{StoreError, TurnEnd, Typed};
 use crate::turn::{Lease, TurnError, patiently};
 
 /// How much of a streaming reply a killed daemon may lose.
@@ -105,40 +104,30 @@ impl Terminals {
         let (agent, scribe) = self
             .agent_at(&at.seat)?
             .map_err(|error| refusal("no_agent", error.to_string(), "see `hermesctl agents`"))?;
-        let begin = || self.begin_turn(&at.seat, text, scribe);
+        let begin = || async {
+            self.bear(&at.seat, None).await?;
+            inner.store.begin_terminal_turn(id, text, scribe).await
+        };
         match patiently(cancel, begin).await {
-            Ok(Some(begun)) => {
+            Ok(Typed::Begun(begun)) => {
                 self.answer(at, &lease, agent.as_ref(), text, begun.row())
                     .await
             }
-            Ok(None) => {
-                let message = "this conversation is on a chat now".to_owned();
+            Ok(Typed::OnChat(platform)) => {
+                let message = format!("this conversation is on {platform} now");
                 Err(refusal(
                     "moved",
                     message,
                     "/resume takes it back, /new begins another",
                 ))
             }
+            Ok(Typed::Deleted) => {
+                let message = "this session was deleted".to_owned();
+                Err(refusal("deleted", message, "/new begins another"))
+            }
             Err(StoreError::Cancelled) => Ok(Outcome::nothing()),
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// `None`: the session is no longer the terminal's.
-    async fn begin_turn(
-        &self,
-        seat: &Seat,
-        text: &str,
-        scribe: Scribe,
-    ) -> Result<Option<Begun>, StoreError> {
-        self.bear(seat, None).await?;
-        let session = self.inner.store.session(&seat.session_id).await?;
-        let at_home = |source: &str| TERMINAL_SOURCES.contains(&source);
-        if !session.is_some_and(|session| at_home(&session.source)) {
-            return Ok(None);
-        }
-        let (store, id) = (&self.inner.store, &seat.session_id);
-        store.begin_turn(id, text, scribe).await.map(Some)
     }
 
     async fn answer(
