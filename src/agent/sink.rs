@@ -34,8 +34,8 @@ pub struct Pulse {
     pub at: Instant,
     /// Something of the answer has come.
     pub begun: bool,
-    /// The person is being asked, and may take their time.
-    pub asking: bool,
+    /// How many questions wait for the person, who may take their time.
+    pub asking: usize,
 }
 
 pub struct Sink<'a> {
@@ -67,7 +67,9 @@ impl Sink<'_> {
 
     /// Asks the person, and waits for an answer within the time that people get for it.
     pub async fn ask(&self, question: Question) -> Answered {
-        self.beat(|pulse| pulse.asking = true);
+        self.beat(|pulse| pulse.asking += 1);
+        // Also when the agent gives the question up.
+        let _asking = Asking(self);
         tracing::debug!(
             session = self.session_id,
             question = question.text,
@@ -84,9 +86,7 @@ impl Sink<'_> {
         if let Some(shows) = self.shows {
             shows.show(&question, asked.id).await;
         }
-        let answered = asked.answered().await;
-        self.beat(|pulse| pulse.asking = false);
-        answered
+        asked.answered().await
     }
 
     pub fn pulse(&self) -> Pulse {
@@ -103,5 +103,14 @@ impl Sink<'_> {
         self.pulse
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// A question that waits. Dropped, the clocks of the turn run again.
+struct Asking<'a>(&'a Sink<'a>);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.beat(|pulse| pulse.asking -= 1);
     }
 }

@@ -156,7 +156,7 @@ impl Turns {
             pulse: Mutex::new(Pulse {
                 at: Instant::now(),
                 begun: false,
-                asking: false,
+                asking: 0,
             }),
             questions: &self.questions,
             shows,
@@ -253,13 +253,13 @@ impl Turns {
         loop {
             let pulse = sink.pulse();
             let patience = match pulse {
-                Pulse { asking: true, .. } => None,
+                _ if pulse.asking > 0 => None,
                 Pulse { begun: false, .. } => {
                     clocks.first.map(|t| (t, "agent.first_token_timeout"))
                 }
                 Pulse { begun: true, .. } => clocks.silence.map(|t| (t, "agent.silence_timeout")),
             };
-            if pulse.asking {
+            if pulse.asking > 0 {
                 // The person's time is not the agent's.
                 let before = Instant::now();
                 tokio::time::sleep(CHECK).await;

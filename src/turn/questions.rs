@@ -1,6 +1,5 @@
 //! Questions that agents have for people, and the answers that come back, from wherever the person is.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -17,15 +16,16 @@ pub trait Shows: Send + Sync {
     async fn show(&self, question: &Question, id: u64);
 }
 
-/// The open questions, by session: a session has one turn, and a turn asks one thing at a time.
+/// The open questions, the oldest first. A turn may ask several at a time: each waits for its own answer.
 #[derive(Clone)]
 pub struct Questions {
-    open: Arc<Mutex<HashMap<String, Open>>>,
+    open: Arc<Mutex<Vec<Open>>>,
     patience: Arc<Current<Duration>>,
 }
 
 struct Open {
     id: u64,
+    session_id: String,
     question: Question,
     answer: oneshot::Sender<Answered>,
 }
@@ -58,45 +58,45 @@ impl Questions {
         let (answer, answered) = oneshot::channel();
         // A button of an earlier question, or of an earlier daemon's, must not answer this one.
         let id = fastrand::u64(..);
-        let open = Open {
-            id,
-            question,
-            answer,
-        };
-        self.locked().insert(session_id.to_owned(), open);
-        Asked {
+        self.locked().push(Open {
             id,
             session_id: session_id.to_owned(),
+            question,
+            answer,
+        });
+        Asked {
+            id,
             answered: Some(answered),
             questions: self.clone(),
         }
     }
 
-    /// The person has said something; it may be the answer.
+    /// The person has said something. It answers the oldest question that it is an answer to.
     pub fn hear(&self, session_id: &str, words: &str) -> Heard {
         let mut open = self.locked();
-        let Some(Open { question, .. }) = open.get(session_id) else {
-            return Heard::NoQuestion;
-        };
-        let Some(answer) = read(question, words) else {
-            return Heard::NotAnAnswer(in_words(question));
-        };
-        if let Some(open) = open.remove(session_id) {
-            let _ = open.answer.send(answer);
+        let mut oldest = None;
+        for (at, asked) in open.iter().enumerate() {
+            if asked.session_id != session_id {
+                continue;
+            }
+            if let Some(answer) = read(&asked.question, words) {
+                let _ = open.remove(at).answer.send(answer);
+                return Heard::Answered;
+            }
+            oldest = oldest.or(Some(at));
         }
-        Heard::Answered
+        match oldest {
+            Some(at) => Heard::NotAnAnswer(in_words(&open[at].question)),
+            None => Heard::NoQuestion,
+        }
     }
 
     /// The person has pressed the button of a choice. Returns the choice; `None`: that question is no longer open.
     pub fn choose(&self, id: u64, choice: usize) -> Option<String> {
         let mut open = self.locked();
-        let asked = open.iter().find(|(_, open)| open.id == id);
-        let session_id = asked.map(|(session_id, _)| session_id.clone())?;
-        let label = open.get(&session_id)?.question.choices.get(choice)?.clone();
-        let _ = open
-            .remove(&session_id)?
-            .answer
-            .send(Answered::Choice(choice));
+        let at = open.iter().position(|asked| asked.id == id)?;
+        let label = open[at].question.choices.get(choice)?.clone();
+        let _ = open.remove(at).answer.send(Answered::Choice(choice));
         Some(label)
     }
 
@@ -104,7 +104,7 @@ impl Questions {
         self.locked().is_empty()
     }
 
-    fn locked(&self) -> MutexGuard<'_, HashMap<String, Open>> {
+    fn locked(&self) -> MutexGuard<'_, Vec<Open>> {
         self.open
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -114,7 +114,6 @@ impl Questions {
 /// A question that waits. Dropped, it is withdrawn.
 pub(crate) struct Asked {
     pub(crate) id: u64,
-    session_id: String,
     answered: Option<oneshot::Receiver<Answered>>,
     questions: Questions,
 }
@@ -133,7 +132,7 @@ impl Asked {
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.questions.locked().remove(&self.session_id);
+        self.questions.locked().retain(|asked| asked.id != self.id);
     }
 }
 
@@ -210,6 +209,23 @@ mod tests {
         assert_eq!(questions.choose(asked.id, 1), Some("No".into()));
         assert_eq!(questions.choose(asked.id, 0), None);
         assert_eq!(asked.answered().await, Answered::Choice(1));
+    }
+
+    #[tokio::test]
+    async fn two_questions_at_a_time_are_answered_each_on_its_own() {
+        let questions = Questions::new(Duration::from_secs(60));
+        let first = questions.ask("s", question(false));
+        let second = questions.ask("s", question(true));
+        let third = questions.ask("s", question(false));
+        // The first to end withdraws no other.
+        assert_eq!(questions.choose(first.id, 0), Some("Yes".into()));
+        assert_eq!(first.answered().await, Answered::Choice(0));
+        // Words go to the oldest question that takes them.
+        assert_eq!(questions.hear("s", "later"), Heard::Answered);
+        assert_eq!(second.answered().await, Answered::Words("later".into()));
+        assert_eq!(questions.hear("s", "no"), Heard::Answered);
+        assert_eq!(third.answered().await, Answered::Choice(1));
+        assert!(questions.is_empty());
     }
 
     #[tokio::test(start_paused = true)]

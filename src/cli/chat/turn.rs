@@ -28,13 +28,13 @@ impl Chat<'_> {
         let mut screen = Screen::new(self.out, self.input.is_interactive());
         let mut ticks = interval(TICK);
         let mut interrupts = 0;
-        // The agent waits for a word of the person's.
-        let mut asked = false;
+        // How many questions of the agent's wait for an answer.
+        let mut asked = 0;
         loop {
             tokio::select! {
                 biased;
                 news = client.news() => match news {
-                    Some(news) => asked |= screen.hear(&news)?,
+                    Some(news) => asked += usize::from(screen.hear(&news)?),
                     None => {
                         screen.close()?;
                         return Err(self.lost());
@@ -70,9 +70,9 @@ impl Chat<'_> {
                         return self.end_by(ended).await;
                     }
                 },
-                heard = self.input.hear(asked) => match heard {
-                    Heard::Line(line) if asked && !is_command(&line) => {
-                        asked = self.answer_question(line).await?;
+                heard = self.input.hear(asked > 0) => match heard {
+                    Heard::Line(line) if asked > 0 && !is_command(&line) => {
+                        asked = self.answer_question(line, asked).await?;
                     }
                     // What was typed unseen was typed before the question: it is no answer to it.
                     Heard::Line(line)
@@ -112,23 +112,23 @@ impl Chat<'_> {
         self.complain(&error)
     }
 
-    /// Gives the agent its answer. True: it was none, and the question stands.
-    async fn answer_question(&mut self, line: String) -> Result<bool, CliError> {
+    /// Gives the agent its answer. Returns how many of the `asked` questions still wait.
+    async fn answer_question(&mut self, line: String, asked: usize) -> Result<usize, CliError> {
         let answer = ChatSay { text: line.clone() };
         let told = self
             .client
             .call::<serde_json::Value>(Call::ChatAnswer(answer));
         match told.await {
-            Ok(_) => Ok(false),
+            Ok(_) => Ok(asked - 1),
             Err(ClientError::Refused(error)) => {
                 let kind = error.data.as_ref().map(|data| data.kind.as_str());
                 if kind == Some("no_question") {
                     // It waits no longer; the words are a message then.
                     self.queued.push_back(line);
-                    return Ok(false);
+                    return Ok(0);
                 }
                 self.out.line(&error.message)?;
-                Ok(true)
+                Ok(asked)
             }
             Err(error) => Err(error.into()),
         }
