@@ -91,18 +91,44 @@ async fn an_endpoint_that_never_comes_to_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_is_not_there_is_named() {
+async fn an_endpoint_that_is_not_there_is_named_in_the_log_alone() {
     let home = Home::new();
     let gone = Endpoint::start();
     let url = gone.url();
-    let _daemon = gone.start_daemon(&home, &[]);
+    let daemon = gone.start_daemon(&home, &[]);
     drop(gone);
     let talk = home.talk(&[], "hello\n");
     let error = talk.error(0);
     assert!(
-        error.contains(&url) && error.contains("cannot be reached") && error.contains("refused"),
+        error.contains("cannot be reached") && error.contains("refused"),
         "{error}"
     );
+    assert!(!error.contains("://"), "{error}");
+    assert!(daemon.log().contains(&url));
+}
+
+#[tokio::test]
+async fn a_chat_hears_the_status_and_the_reason_and_never_the_address() {
+    let (home, endpoint) = (Home::new(), Endpoint::start());
+    let daemon = endpoint.start_daemon(&home, &[]);
+    endpoint
+        .then(Play::Refuse {
+            status: 402,
+            retry_after: None,
+            message: "no credit left",
+        })
+        .then(Play::BreakDown("no credit left"));
+    let told = home.type_into("local", "hello\nand now?\n");
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("402 Payment Required"), "{told:?}");
+    for told in &told {
+        assert!(told.contains("no credit left"), "{told}");
+        assert!(
+            !told.contains("://") && !told.contains("127.0.0.1"),
+            "{told}"
+        );
+    }
+    assert!(daemon.log().contains(&endpoint.url()));
 }
 
 #[tokio::test]

@@ -25,7 +25,7 @@ const SHORTEST_SECRET: usize = 8;
 pub(super) struct Endpoint {
     client: Client,
     url: Url,
-    /// The address as it is told: without a password that may stand in it.
+    /// The address as it is logged: without the secrets that may stand in it. People in chats do not see it.
     shown: Url,
     api_key: Option<SecretString>,
 }
@@ -55,11 +55,12 @@ impl Endpoint {
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("hermesd/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|e| format!("no HTTP client: {}", explain(&e)))?;
+            .map_err(|e| format!("no HTTP client: {}", explain(e)))?;
         let mut shown = url.clone();
         // Neither fails for an address of the web.
         let _ = shown.set_username("");
         let _ = shown.set_password(None);
+        shown.set_query(None);
         Ok(Endpoint {
             shown,
             client,
@@ -69,7 +70,16 @@ impl Endpoint {
     }
 
     /// The beginning of an answer. Nothing of it was read yet, so that until here everything may be tried again.
-    pub(super) async fn ask(&self, mut request: Request) -> Result<Response, AgentError> {
+    ///
+    /// A person reads the error, in a chat perhaps. The address stands in the log alone.
+    pub(super) async fn ask(&self, request: Request) -> Result<Response, AgentError> {
+        self.try_until_final(request).await.map_err(|reason| {
+            tracing::warn!(endpoint = %self.shown, reason, "the model gave no answer");
+            AgentError::Failed(reason)
+        })
+    }
+
+    async fn try_until_final(&self, mut request: Request) -> Result<Response, String> {
         let mut wait = FIRST_WAIT;
         let mut attempt = 1;
         loop {
@@ -77,7 +87,7 @@ impl Endpoint {
                 Ok(response) => return Ok(response),
                 Err(Failure::TooMuch(reason)) => {
                     if !request.simplify() {
-                        return Err(AgentError::Failed(reason));
+                        return Err(reason);
                     }
                     tracing::debug!(reason, "asking again without what not every endpoint takes");
                     continue;
@@ -87,18 +97,18 @@ impl Endpoint {
                     tracing::warn!(reason, "asking again in words alone");
                     continue;
                 }
-                Err(Failure::Final(reason)) => return Err(AgentError::Failed(reason)),
+                Err(Failure::Final(reason)) => return Err(reason),
                 Err(Failure::Later(reason, retry_after)) => (reason, retry_after),
             };
             if attempt == ATTEMPTS || retry_after.is_some_and(|after| after > LONGEST_WAIT) {
                 let after = retry_after
                     .map(|t| format!("; it wants to be left alone for {} s", t.as_secs()));
-                return Err(AgentError::Failed(format!(
+                return Err(format!(
                     "{reason} ({attempt} tries){}",
                     after.unwrap_or_default()
-                )));
+                ));
             }
-            tracing::warn!(attempt, reason, "the endpoint did not answer, trying again");
+            tracing::warn!(attempt, endpoint = %self.shown, reason, "the model did not answer, trying again");
             tokio::time::sleep(retry_after.unwrap_or(wait)).await;
             wait = (wait * 2).min(LONGEST_WAIT);
             attempt += 1;
@@ -115,11 +125,15 @@ impl Endpoint {
         if let Some(key) = &self.api_key {
             call = call.bearer_auth(key.expose_secret());
         }
-        let response = call.send().await.map_err(|e| match explain(&e) {
-            why if e.is_builder() => Failure::Final(format!(
-                "the request cannot be made: {why}. Check agents.openai.api_key"
+        let response = call.send().await.map_err(|e| match e.is_builder() {
+            true => Failure::Final(format!(
+                "the request cannot be made: {}. Check agents.openai.api_key",
+                explain(e)
             )),
-            why => Failure::Later(format!("{} cannot be reached: {why}", self.shown), None),
+            false => {
+                let why = self.veil(&explain(e));
+                Failure::Later(format!("the model cannot be reached: {why}"), None)
+            }
         })?;
         let status = response.status();
         if status.is_success() {
@@ -134,7 +148,7 @@ impl Endpoint {
     }
 
     fn told(&self, status: StatusCode, said: &str) -> String {
-        self.veil(&format!("{} answered {status}: {said}", self.shown))
+        self.veil(&format!("the model answered {status}: {said}"))
     }
 
     fn judge(&self, status: StatusCode, said: &str, retry_after: Option<Duration>) -> Failure {
@@ -156,13 +170,19 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// What the endpoint said, without our key: some say it back, and what they say is logged and shown in chats.
+    /// What the endpoint said, without our key and its address: some say them back, and chats show what they say.
     pub(super) fn veil(&self, said: &str) -> String {
         let key = self.api_key.as_ref().map(ExposeSecret::expose_secret);
-        match key.filter(|key| key.len() >= SHORTEST_SECRET) {
+        let mut said = match key.filter(|key| key.len() >= SHORTEST_SECRET) {
             Some(key) => said.replace(key, "********"),
             None => said.to_owned(),
+        };
+        // The longest first: each holds the next.
+        let origin = self.url.origin().ascii_serialization();
+        for address in [self.url.as_str(), self.shown.as_str(), origin.as_str()] {
+            said = said.replace(address, "(its address)");
         }
+        said
     }
 }
 
@@ -226,10 +246,11 @@ async fn explanation(mut response: Response) -> String {
     }
 }
 
-/// An error of the HTTP client with its causes: the outermost alone says nothing.
-pub(super) fn explain(error: &reqwest::Error) -> String {
+/// An error of the HTTP client with its causes, since the outermost alone says nothing; without the address.
+pub(super) fn explain(error: reqwest::Error) -> String {
+    let error = error.without_url();
     let mut words = Vec::new();
-    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    let mut cause: Option<&dyn std::error::Error> = Some(&error);
     while let Some(error) = cause {
         let word = error.to_string();
         if !words.iter().any(|known: &String| known.contains(&word)) {
@@ -238,4 +259,23 @@ pub(super) fn explain(error: &reqwest::Error) -> String {
         cause = error.source();
     }
     words.join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_reads_holds_neither_the_address_nor_a_secret() {
+        let key = SecretString::from("sk-0123456789".to_owned());
+        let endpoint = Endpoint::new("https://me:pass@models.example:8443/v1", Some(key)).unwrap();
+        let said = "https://me:pass@models.example:8443/v1/chat/completions and \
+                    https://models.example:8443/v1/chat/completions and https://models.example:8443/ refuse sk-0123456789";
+        let told = endpoint.told(StatusCode::BAD_GATEWAY, said);
+        assert!(told.contains("502 Bad Gateway"), "{told}");
+        for hidden in ["models.example", "pass", "sk-"] {
+            assert!(!told.contains(hidden), "{told}");
+        }
+        assert!(!endpoint.shown.as_str().contains("pass"));
+    }
 }

@@ -32,7 +32,7 @@ pub(super) async fn read(response: Response, sink: &Sink<'_>) -> Result<Reply, A
     // Counted since the last event: the next one is held in memory until it ends.
     let pending = AtomicUsize::new(0);
     let bytes = response.bytes_stream().map(|piece| {
-        let piece = piece.map_err(|e| broken(&explain(&e)))?;
+        let piece = piece.map_err(|e| broken(&explain(e)))?;
         let before = pending.fetch_add(piece.len(), Ordering::Relaxed);
         match before + piece.len() {
             length if length > LONGEST_EVENT => Err(too_long(LONGEST_EVENT)),
@@ -59,7 +59,7 @@ pub(super) async fn read(response: Response, sink: &Sink<'_>) -> Result<Reply, A
 /// A body in one piece.
 async fn whole(mut response: Response) -> Result<String, AgentError> {
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|e| broken(&explain(&e)))? {
+    while let Some(chunk) = response.chunk().await.map_err(|e| broken(&explain(e)))? {
         body.extend_from_slice(&chunk);
         if body.len() > LONGEST_BODY {
             return Err(too_long(LONGEST_BODY));
