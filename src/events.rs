@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State};
@@ -94,6 +94,20 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Hooks hear of it. These are rare; the pieces of a reply, of which there may be thousands a second, are not among them.
+    fn is_for_hooks(&self) -> bool {
+        matches!(
+            self,
+            Event::HandoffRequested { .. }
+                | Event::HandoffEnded { .. }
+                | Event::TurnEnded { .. }
+                | Event::SessionStarted { .. }
+                | Event::SessionEnded { .. }
+        )
+    }
+}
+
 #[derive(Debug)]
 pub struct Told {
     /// Grows by one with every event of this daemon's life.
@@ -105,6 +119,8 @@ pub struct Told {
 #[derive(Clone)]
 pub struct Bus {
     sender: broadcast::Sender<Arc<Told>>,
+    /// The hooks' own queue. Nothing that streams can push an event out of it.
+    hooks: Arc<OnceLock<mpsc::UnboundedSender<Arc<Told>>>>,
     seq: Arc<AtomicU64>,
     /// Who waits for the end of which handoff: they need not hear all the rest.
     endings: Arc<Mutex<HashMap<i64, Vec<oneshot::Sender<()>>>>>,
@@ -116,6 +132,7 @@ impl Default for Bus {
     fn default() -> Self {
         Bus {
             sender: broadcast::channel(BACKLOG).0,
+            hooks: Arc::default(),
             seq: Arc::default(),
             endings: Arc::default(),
             requested: Arc::default(),
@@ -131,12 +148,18 @@ impl Bus {
             }
         }
         let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
-        // Nobody listening is the usual case.
-        let _ = self.sender.send(Arc::new(Told {
+        let told = Arc::new(Told {
             seq,
             at: clock::now(),
             event,
-        }));
+        });
+        if told.event.is_for_hooks()
+            && let Some(hooks) = self.hooks.get()
+        {
+            let _ = hooks.send(told.clone());
+        }
+        // No listener at all is the usual case.
+        let _ = self.sender.send(told);
     }
 
     /// Tells once that a handoff was asked for. Whoever wrote the request tells it, and so does whoever finds it first, so
@@ -187,6 +210,16 @@ impl Bus {
 
     pub fn listen(&self) -> broadcast::Receiver<Arc<Told>> {
         self.sender.subscribe()
+    }
+
+    /// Every event that hooks hear of, from now on. For one listener. The queue has no bound of its own: the listener takes
+    /// an event at once, and bounds the programs that wait.
+    pub(crate) fn listen_for_hooks(&self) -> mpsc::UnboundedReceiver<Arc<Told>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        if self.hooks.set(sender).is_err() {
+            tracing::error!("hooks listen twice; the second hears nothing");
+        }
+        receiver
     }
 }
 

@@ -12,8 +12,7 @@ use serde_json::{Map, Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 use tokio::sync::Semaphore;
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -63,30 +62,21 @@ pub struct HooksConfig {
 /// Runs the programs of what is told, until `stop`; then those that are due are still waited for.
 pub(crate) async fn run(
     config: Arc<Current<HooksConfig>>,
-    mut told: Receiver<Arc<Told>>,
+    mut told: UnboundedReceiver<Arc<Told>>,
     stop: CancellationToken,
 ) {
     let (places, running) = (Arc::new(Semaphore::new(SIDE_BY_SIDE)), TaskTracker::new());
     loop {
         let event = tokio::select! {
             event = told.recv() => event,
-            () = stop.cancelled() => break,
+            () = stop.cancelled() => None,
         };
-        match event {
-            Ok(event) => start(&config, &event, &places, &running),
-            Err(RecvError::Lagged(missed)) => {
-                tracing::warn!(missed, "too much happened at once: some hooks were not run");
-            }
-            Err(RecvError::Closed) => break,
-        }
+        let Some(event) = event else { break };
+        start(&config, &event, &places, &running);
     }
     // What was told on the way out.
-    loop {
-        match told.try_recv() {
-            Ok(event) => start(&config, &event, &places, &running),
-            Err(TryRecvError::Lagged(_)) => {}
-            Err(TryRecvError::Empty | TryRecvError::Closed) => break,
-        }
+    while let Ok(event) = told.try_recv() {
+        start(&config, &event, &places, &running);
     }
     running.close();
     running.wait().await;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use hermesd::protocol::{Call, ChatOpen, ChatSay};
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -197,4 +198,23 @@ async fn a_conversation_that_begins_or_ends_runs_its_hooks() {
         sessions_told(&ends, 3),
         ["cli", "cli", "local"].map(|platform| format!("on_session_end {platform} {over}"))
     );
+}
+
+#[tokio::test]
+async fn no_hook_is_lost_to_an_agent_that_streams_fast() {
+    let home = Home::new();
+    let (note, notes) = program(&home, "note", "cat >> $OUT");
+    let daemon = home.start_with(&[("HERMESD_HOOKS_ON_TURN_END", &note)]);
+    let client = daemon.client().await;
+    let open = Call::ChatOpen(ChatOpen::default());
+    client.call::<Value>(open).await.expect("a terminal");
+    // The embedded agent streams a line at a time, and takes no breath in between.
+    let text = "a line\n".repeat(5_000);
+    for _ in 0..12 {
+        let say = Call::ChatSay(ChatSay { text: text.clone() });
+        let turn: Value = client.call(say).await.expect("a turn");
+        assert_eq!(turn["error"], Value::Null, "{turn}");
+    }
+    assert!(daemon.stop().success());
+    assert_eq!(told(&notes).len(), 12);
 }

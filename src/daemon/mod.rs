@@ -214,7 +214,7 @@ impl Daemon {
         // Before anything can happen. They end last, so that they hear of everything.
         tasks.spawn(hooks::run(
             hooks.clone(),
-            desk.bus.listen(),
+            desk.bus.listen_for_hooks(),
             control_stop.clone(),
         ));
         if let Some(listener) = metrics {
