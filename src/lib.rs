@@ -23,6 +23,7 @@ pub mod platform;
 pub mod protocol;
 pub mod router;
 pub mod session;
+pub mod shutdown;
 pub mod store;
 pub mod terminal;
 #[cfg(test)]

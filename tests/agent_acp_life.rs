@@ -183,15 +183,17 @@ async fn an_agent_that_nobody_needs_ends_and_is_started_when_it_is_needed() {
 fn an_agent_ends_with_the_daemon_however_that_ends() {
     for signal in [Signal::SIGTERM, Signal::SIGKILL] {
         let home = Home::new();
-        let mut daemon = start(&home, "plain", &[]);
+        let daemon = start(&home, "plain", &[]);
         // At work, deaf to requests, and not one to go when its input ends.
         let _talking = home.pipe_into_hermesctl("stubborn\n", &["chat"]);
         until("the agent is at it", || prompts(&home).pop());
         if signal == Signal::SIGKILL && home.command("setpriv").arg("--version").output().is_err() {
             return;
         }
-        daemon.signal(signal);
-        daemon.wait();
+        match signal {
+            Signal::SIGKILL => daemon.kill(),
+            _ => assert!(daemon.cut_off().success()),
+        }
         until_all_have_ended(&home);
     }
 }

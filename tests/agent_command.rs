@@ -283,11 +283,11 @@ async fn a_program_ends_with_its_turn_and_with_it_all_that_it_started() {
     assert!(daemon.stop().success());
     std::fs::remove_file(&child).unwrap();
 
-    // A stop of the daemon is the end of the turn, too.
+    // A daemon that is cut off ends the turn, too.
     let (daemon, child) = start(&home, script, &[]);
     let _talking = home.pipe_into_hermesctl("hello\n", &["chat"]);
     read(&child);
-    assert!(daemon.stop().success());
+    assert!(daemon.cut_off().success());
     until_gone(&child);
 }
 

@@ -303,7 +303,7 @@ async fn a_conversation_that_has_moved_on_is_not_given_back_to_its_chat() {
             assert!(!departure.note.text.contains("earlier"), "{departure:?}");
             SESSION.to_owned()
         } else {
-            store.fail_handoff(&claim, "no").await.unwrap();
+            store.fail_handoff(&claim, "no", Vec::new()).await.unwrap();
             earlier.clone()
         };
         let bound = store.bound_session(&key_of(&here)).await.unwrap();
@@ -328,7 +328,7 @@ async fn a_failed_handoff_leaves_a_chat_with_the_memory_of_what_left_it() {
     let before = store.left(&key).await.unwrap();
     assert_eq!(before.as_ref().unwrap().session_id, SESSION);
     let claim = bind(&store, &key, &source).await;
-    store.fail_handoff(&claim, "no").await.unwrap();
+    store.fail_handoff(&claim, "no", Vec::new()).await.unwrap();
     assert_eq!(store.left(&key).await.unwrap(), before);
 }
 

@@ -129,9 +129,9 @@ fn quitting_in_the_middle_of_an_answer_keeps_what_was_streamed() {
 }
 
 #[test]
-fn a_daemon_that_stops_keeps_what_was_streamed_and_its_chats_say_so() {
+fn a_daemon_that_is_cut_off_keeps_what_was_streamed_and_its_chats_say_so() {
     let mut scene = Scene::open();
-    assert!(scene.daemon().stop().success());
+    assert!(scene.daemon().cut_off().success());
     assert_eq!(scene.terminal.end(), 6);
     assert!(scene.terminal.screen().contains("the daemon went away"));
     assert!(scene.terminal.is_as_found());

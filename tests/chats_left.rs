@@ -9,9 +9,9 @@ use hermesd::platform::local::{self, Local};
 use hermesd::platform::{Inbox, Platform, PlatformError, Platforms};
 use hermesd::router::Router;
 use hermesd::session::{ChatType, Source, session_key};
+use hermesd::shutdown::Shutdown;
 use hermesd::store::{Extra, NewDelivery, NewInbound, Scribe, Store, TurnEnd};
 use hermesd::turn::Turns;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::chats::{KEY, WAITS, replies, spoken};
@@ -26,7 +26,7 @@ struct Chats {
     platform: Arc<Scripted>,
     router: Router,
     log: Log,
-    stop: CancellationToken,
+    stop: Shutdown,
 }
 
 impl Chats {
@@ -47,7 +47,7 @@ impl Chats {
             bus.clone(),
             Arc::default(),
         ));
-        let (log, stop) = (Log::start(), CancellationToken::new());
+        let (log, stop) = (Log::start(), Shutdown::default());
         let router = Router::new(
             &config,
             store.clone(),
@@ -57,7 +57,7 @@ impl Chats {
             stop.clone(),
         );
         let inbox: Arc<dyn Inbox> = Arc::new(router.clone());
-        platforms.connect_all(&inbox, &TaskTracker::new(), &stop);
+        platforms.connect_all(&inbox, &TaskTracker::new(), &stop.cut);
         Chats {
             store,
             config,
@@ -113,7 +113,7 @@ impl Chats {
     }
 
     async fn end(self) {
-        self.stop.cancel();
+        self.stop.cut_off();
         self.router.drain().await;
     }
 }

@@ -78,7 +78,7 @@ async fn a_failed_handoff_changes_nothing() {
         daemon.platform.sent.lock().unwrap().last().cloned()
     })
     .await;
-    assert!(note.1.contains("failed") && note.0.ends_with(":failed"));
+    assert!(note.1.contains("failed") && note.0.ends_with(":failed:0"));
 
     // The session is usable: the same handoff again goes through.
     let retried: HandoffView = daemon

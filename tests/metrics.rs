@@ -70,6 +70,11 @@ async fn what_was_done_is_counted() {
         (over_socket(&home).value(failed) == 1.0).then_some(())
     });
 
+    // The fourth tells the thread that its handoff has failed.
+    let sent = "hermesd_deliveries_total{platform=\"local\",outcome=\"sent\"}";
+    until("the thread hears of the failure", || {
+        (over_socket(&home).value(sent) == 4.0).then_some(())
+    });
     for scrape in [over_socket(&home), get(&address)] {
         let expect = |series: &str, expected: f64| {
             assert_eq!(scrape.value(series), expected, "{series}: {scrape:#?}");

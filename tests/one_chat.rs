@@ -106,7 +106,10 @@ impl World {
                 None => Ok(()),
             },
             Step::Fail(session) => match claims.remove(&session) {
-                Some(claim) => store.fail_handoff(&claim, "as the test wants it").await,
+                Some(claim) => store
+                    .fail_handoff(&claim, "as the test wants it", Vec::new())
+                    .await
+                    .map(drop),
                 None => Ok(()),
             },
             Step::Withdraw(session) => {
@@ -114,7 +117,7 @@ impl World {
                     let sql = "UPDATE sessions SET handoff_state = 'failed' WHERE id = ?1";
                     let id = &claim.handoff.session_id;
                     self.home.sqlite().execute(sql, [id]).expect("a row");
-                    store.close_overtaken().await?;
+                    store.close_overtaken(|_| Vec::new()).await?;
                 }
                 Ok(())
             }
@@ -155,7 +158,10 @@ impl World {
             claims.insert(session, claim);
             return Ok(());
         }
-        store.fail_handoff(&claim, "the chat is taken").await
+        store
+            .fail_handoff(&claim, "the chat is taken", Vec::new())
+            .await
+            .map(drop)
     }
 }
 

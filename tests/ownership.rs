@@ -277,13 +277,13 @@ async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
         "the orphan is no longer as it was seen"
     );
     assert!(store.record_thread(&old, &no_thread()).await.is_err());
-    assert!(store.fail_handoff(&old, "late").await.is_err());
+    assert!(store.fail_handoff(&old, "late", Vec::new()).await.is_err());
     assert!(
         store.complete_handoff(&new).await.is_err(),
         "stages cannot be skipped"
     );
     store.record_thread(&new, &no_thread()).await.unwrap();
-    store.fail_handoff(&new, "over").await.unwrap();
+    store.fail_handoff(&new, "over", Vec::new()).await.unwrap();
     assert_eq!(
         state(&home).await,
         (Some(State::Failed), Some("over".into()))
@@ -382,7 +382,10 @@ async fn a_cancellation_counts_until_the_reply_is_in_the_chat() {
         store.record_thread(&claim, &no_thread()).await,
         Err(hermesd::store::StoreError::Cancelled)
     ));
-    store.fail_handoff(&claim, "cancelled").await.unwrap();
+    store
+        .fail_handoff(&claim, "cancelled", Vec::new())
+        .await
+        .unwrap();
     assert!(
         !store.cancel_handoff(claim.handoff.id).await.unwrap(),
         "it has ended"

@@ -168,11 +168,14 @@ async fn a_message_that_was_not_answered_before_the_kill_is_answered_after_it() 
     );
 }
 
+/// A pause never ends by itself: a stop cuts it off.
+const SOON: (&str, &str) = ("HERMESD_DAEMON_DRAIN_TIMEOUT", "1s");
+
 #[tokio::test]
 async fn a_clean_stop_in_the_middle_leaves_the_handoff_for_the_next_start() {
     let home = Home::new();
     seed_session(&home).await;
-    let daemon = home.start_with(&[("HERMESD_PAUSE_AT", "before:answered")]);
+    let daemon = home.start_with(&[("HERMESD_PAUSE_AT", "before:answered"), SOON]);
     home.hermesctl(&["handoff", "local", "--session", TITLE, "--no-wait"]);
     until("the daemon pauses", || {
         home.path().join("paused").exists().then_some(())
@@ -200,6 +203,11 @@ async fn a_stop_does_not_wait_for_the_lock_of_another_program_and_loses_nothing(
     let other = home.sqlite();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     daemon.signal(Signal::SIGTERM);
+    until("it stops", || {
+        daemon.log().contains("stopping").then_some(())
+    });
+    // A pause never ends by itself: the second signal cuts it off.
+    daemon.signal(Signal::SIGINT);
     assert!(daemon.wait().success());
     assert!(daemon.log().contains("the claim was not released"));
     other.execute_batch("COMMIT").unwrap();

@@ -6,7 +6,7 @@ use hermesd::handoff::Via;
 use hermesd::platform::Tries;
 use hermesd::platform::local;
 use hermesd::store::{Answer, Claim, Delivery, Extra, NewDelivery, Scribe, Store};
-use hermesd::turn::deliver::{DeliverError, deliver};
+use hermesd::turn::deliver::{DeliverError, Interrupts, deliver};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::scripted::Scripted;
@@ -48,6 +48,13 @@ async fn answered(store: &Store) -> (Claim, Delivery) {
     (claim, delivery)
 }
 
+fn never(token: &CancellationToken) -> Interrupts<'_> {
+    Interrupts {
+        cancel: token,
+        draining: token,
+    }
+}
+
 fn one<T: rusqlite::types::FromSql>(home: &Home, sql: &str) -> T {
     home.sqlite().query_row(sql, [], |row| row.get(0)).unwrap()
 }
@@ -59,7 +66,7 @@ async fn an_abandoned_reply_is_not_sent_and_stays_abandoned() {
         seed_session(&home).await;
         let store = home.store();
         let (claim, delivery) = answered(&store).await;
-        store.fail_handoff(&claim, "no").await.unwrap();
+        store.fail_handoff(&claim, "no", Vec::new()).await.unwrap();
         let platform = Scripted {
             idempotent,
             ..Scripted::default()
@@ -70,7 +77,7 @@ async fn an_abandoned_reply_is_not_sent_and_stays_abandoned() {
             &delivery,
             Tries::Few,
             &hermesd::metrics::Metrics::default(),
-            &CancellationToken::new(),
+            never(&CancellationToken::new()),
         )
         .await;
         assert!(
@@ -138,7 +145,7 @@ async fn a_chat_that_moved_on_keeps_its_session_and_ours_loses_the_chats_columns
             [SESSION],
         )
         .unwrap();
-    store.fail_handoff(&claim, "no").await.unwrap();
+    store.fail_handoff(&claim, "no", Vec::new()).await.unwrap();
     let bound = store.bound_session(KEY).await.unwrap();
     assert_eq!(bound.as_deref(), Some("20260101_090000_bbbbbb"));
     let ours = store.session(SESSION).await.unwrap().unwrap();
@@ -158,7 +165,7 @@ async fn counters_are_as_before_after_a_rollback() {
         home.sqlite().execute_batch(&set).unwrap();
         let store = home.store();
         let (claim, _) = answered(&store).await;
-        store.fail_handoff(&claim, "no").await.unwrap();
+        store.fail_handoff(&claim, "no", Vec::new()).await.unwrap();
         let counters: String = one(
             &home,
             "SELECT json_array(message_count, api_call_count, tool_call_count) FROM sessions",
@@ -188,7 +195,7 @@ async fn a_send_without_an_answer_is_marked_when_it_is_repeated() {
             &delivery,
             Tries::Few,
             &hermesd::metrics::Metrics::default(),
-            &CancellationToken::new(),
+            never(&CancellationToken::new()),
         )
         .await
         .unwrap();

@@ -114,9 +114,9 @@ async fn perform(
         },
         Op::Fail(s) => match claims.remove(s) {
             Some(claim) => store
-                .fail_handoff(&claim, &LONG_REASON.repeat(200))
+                .fail_handoff(&claim, &LONG_REASON.repeat(200), Vec::new())
                 .await
-                .map(|()| Outcome::Yes),
+                .map(|_| Outcome::Yes),
             None => answer(false),
         },
         Op::Withdraw(s) => answer(store.withdraw_handoff(SESSIONS[*s], "withdrawn").await?),

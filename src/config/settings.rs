@@ -263,7 +263,7 @@ fn all() -> Vec<Setting> {
         "daemon.drain_timeout",
         time(TENTH),
         Some("20s"),
-        "How long a stop waits for work in progress.",
+        "The longest that a stop may take. Work in progress goes on until shortly before.",
     );
     add(
         "log.level",

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::events::Bus;
 use crate::handoff::queue;
 use crate::metrics::{Metrics, Now};
@@ -35,6 +37,8 @@ pub struct Desk {
     pub home: String,
     pub local_home: String,
     pub started_at: f64,
+    /// The daemon stops, and begins no new work.
+    pub draining: CancellationToken,
     pub connections: AtomicUsize,
     pub limits: Limits,
 }

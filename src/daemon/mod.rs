@@ -9,12 +9,13 @@ mod journal;
 mod log;
 mod reload;
 mod service;
+mod stop;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -38,6 +39,7 @@ use crate::platform::local::Local;
 use crate::platform::telegram::Telegram;
 use crate::platform::{Inbox, Platform, Platforms, local};
 use crate::router::Router;
+use crate::shutdown::Shutdown;
 use crate::store::{KEPT_FOR, Store};
 use crate::terminal::Terminals;
 use crate::turn::Turns;
@@ -52,8 +54,7 @@ pub struct Daemon {
     router: Router,
     terminals: Terminals,
     platforms: Platforms,
-    /// Given first: no new work, finish or let go of what is at hand.
-    work_stop: CancellationToken,
+    shutdown: Shutdown,
     reload: Option<Reload>,
     metrics: Option<TcpListener>,
 }
@@ -85,21 +86,21 @@ impl Daemon {
             bus.clone(),
             metrics.clone(),
         ));
-        let work_stop = CancellationToken::new();
+        let shutdown = Shutdown::default();
         let router = Router::new(
             &config,
             store.clone(),
             platforms.clone(),
             turns.clone(),
             bus.clone(),
-            work_stop.clone(),
+            shutdown.clone(),
         );
         let terminals = Terminals::new(
             store.clone(),
             turns.clone(),
             router.clone(),
             bus.clone(),
-            work_stop.clone(),
+            shutdown.clone(),
         );
         let handle = queue::Handle::default();
         let context = Arc::new(Context {
@@ -111,6 +112,7 @@ impl Daemon {
             metrics: metrics.clone(),
             keys: config.keys,
             home: config.home.clone(),
+            shutdown: shutdown.clone(),
         });
         let watchdog = service::watchdog();
         let queue = Queue::new(
@@ -120,7 +122,6 @@ impl Daemon {
             handle.clone(),
             watchdog,
             Box::new(service::progress),
-            work_stop.clone(),
         );
         let desk = Arc::new(Desk {
             store,
@@ -137,6 +138,7 @@ impl Daemon {
                 .and_then(|p| p.home_channel.clone())
                 .map_or_else(|| "home".into(), |h| h.chat_id),
             started_at,
+            draining: shutdown.draining.clone(),
             connections: 0.into(),
             limits: Limits {
                 connections: config.control.max_connections,
@@ -151,7 +153,7 @@ impl Daemon {
             router,
             terminals,
             platforms,
-            work_stop,
+            shutdown,
             reload: None,
             metrics: None,
         }
@@ -176,12 +178,12 @@ impl Daemon {
         self
     }
 
-    /// Serves until `stop`, then drains. The listener is handed in: it is bound before anyone is told that we are ready.
+    /// Serves until `stop` begins, then drains. The listener is handed in: it is bound before anyone is told that we are ready.
     pub async fn serve(
         self,
         listener: interprocess::local_socket::tokio::Listener,
         doorman: Doorman,
-        stop: CancellationToken,
+        stop: Shutdown,
     ) -> Result<(), DaemonError> {
         let Daemon {
             config,
@@ -190,10 +192,11 @@ impl Daemon {
             router,
             terminals,
             platforms,
-            work_stop,
+            shutdown,
             reload,
             metrics,
         } = self;
+        let Shutdown { draining, cut } = shutdown.clone();
         let tasks = TaskTracker::new();
         let control_stop = CancellationToken::new();
         tasks.spawn(control::serve(
@@ -207,7 +210,7 @@ impl Daemon {
             tasks.spawn(watch::run(
                 desk.store.clone(),
                 move || queue.wake_foreign(),
-                work_stop.clone(),
+                draining.clone(),
             ));
         }
         let hooks = Arc::new(Current::new(config.hooks.clone()));
@@ -225,7 +228,8 @@ impl Daemon {
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
         let inbox: Arc<dyn Inbox> = Arc::new(router.clone());
-        platforms.connect_all(&inbox, &tasks, &work_stop);
+        // Heard to the end: a turn that goes on may wait for an answer, or be stopped.
+        platforms.connect_all(&inbox, &tasks, &cut);
         router.recover();
         terminals.recover();
         if let Some(reload) = reload {
@@ -240,31 +244,39 @@ impl Daemon {
                 turns: desk.turns.clone(),
                 hooks,
                 tasks: tasks.clone(),
-                stop: work_stop.clone(),
+                shutdown: shutdown.clone(),
             };
             tasks.spawn(reloader.run(reload));
         }
-        tasks.spawn(prune(desk.store.clone(), work_stop.clone()));
-        tasks.spawn(service::tell_status(
-            platforms,
-            desk.bus.listen(),
-            work_stop.clone(),
-        ));
+        tasks.spawn(prune(desk.store.clone(), draining.clone()));
+        tasks.spawn(service::tell_status(platforms, desk.bus.listen(), draining));
         tasks.close();
 
         // The queue ends by itself only when it cannot go on.
         let failed = tokio::select! {
-            () = stop.cancelled() => None,
+            () = stop.draining.cancelled() => None,
             ended = &mut queue => Some(error::queue_end(ended)),
         };
         tracing::info!(message_id = message_id::STOPPING, "stopping");
         service::stopping(config.drain_timeout);
-        work_stop.cancel();
+        let deadline = Instant::now() + config.drain_timeout;
+        shutdown.begin();
+        let runs = failed.is_none();
+        let queue = async {
+            match runs {
+                true => error::queue_end(queue.await),
+                false => Ok(()),
+            }
+        };
+        let work = async { tokio::join!(queue, terminals.finish_turns(), router.drain()).0 };
+        tokio::pin!(work);
+        let ended = stop::finish(work.as_mut(), &stop, config.drain_timeout).await;
+        shutdown.cut_off();
         desk.store.hurry();
         let drained = async {
-            let ended = match failed {
-                None => error::queue_end(queue.await),
-                Some(_) => Ok(()),
+            let ended = match ended {
+                Some(ended) => ended,
+                None => work.await,
             };
             terminals.drain().await;
             router.drain().await;
@@ -273,7 +285,7 @@ impl Daemon {
             tasks.wait().await;
             ended
         };
-        match tokio::time::timeout(config.drain_timeout, drained).await {
+        match tokio::time::timeout_at(deadline, drained).await {
             Ok(outcome) => outcome?,
             Err(_) => {
                 tracing::warn!("some work did not stop in time; it is resumed at the next start");
@@ -320,14 +332,14 @@ pub async fn run(
 ) -> Result<(), DaemonError> {
     let doorman = Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
     // Before anyone can know that we are here: a stop that comes early is a clean one too.
-    let stop = CancellationToken::new();
-    let hangups = stop_on_signals(&stop)?;
+    let stop = Shutdown::default();
+    let hangups = stop::on_signals(&stop)?;
     let lock = HomeLock::take(&config)?;
     let reload = Reload {
         load: Box::new(load),
         hangups,
     };
-    let Some(store) = database::open(&config, &stop).await? else {
+    let Some(store) = database::open(&config, &stop.draining).await? else {
         return Ok(());
     };
     let daemon = Daemon::assemble(config.clone(), store).reloading(reload);
@@ -348,23 +360,6 @@ pub async fn run(
     daemon.serve(listener, doorman, stop).await?;
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Returns the signal that asks for a reload, which from now on kills nobody.
-fn stop_on_signals(stop: &CancellationToken) -> Result<Signal, DaemonError> {
-    let failed = |source| DaemonError::Io {
-        what: "signals cannot be handled",
-        source,
-    };
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
-        let (mut signals, stop) = (signal(kind).map_err(failed)?, stop.clone());
-        tokio::spawn(async move {
-            if signals.recv().await.is_some() {
-                stop.cancel();
-            }
-        });
-    }
-    signal(SignalKind::hangup()).map_err(failed)
 }
 
 /// A runtime small enough for a daemon that mostly waits: a second worker would only be woken to find nothing to do. Long

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use tokio::signal::unix::Signal;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::{adapters, check, log, service};
@@ -16,6 +15,7 @@ use crate::hooks::HooksConfig;
 use crate::message_id;
 use crate::platform::{Inbox, Platforms};
 use crate::router::Router;
+use crate::shutdown::Shutdown;
 use crate::store::Store;
 use crate::turn::Turns;
 
@@ -37,7 +37,7 @@ pub(super) struct Reloader {
     pub(super) turns: Arc<Turns>,
     pub(super) hooks: Arc<Current<HooksConfig>>,
     pub(super) tasks: TaskTracker,
-    pub(super) stop: CancellationToken,
+    pub(super) shutdown: Shutdown,
 }
 
 /// What can be changed while the daemon runs.
@@ -69,7 +69,7 @@ impl Reloader {
         loop {
             tokio::select! {
                 hangup = reload.hangups.recv() => if hangup.is_none() { return },
-                () = self.stop.cancelled() => return,
+                () = self.shutdown.draining.cancelled() => return,
             }
             service::reloading();
             // Files are read, and programs looked for.
@@ -104,7 +104,7 @@ impl Reloader {
             let agents = Agents::configured(&new, &self.store);
             let before = self.turns.reload(agents, new.agent.clocks);
             self.tasks.spawn({
-                let stop = self.stop.clone();
+                let stop = self.shutdown.cut.clone();
                 async move {
                     tokio::select! {
                         () = before.retire() => {}
@@ -119,7 +119,7 @@ impl Reloader {
             if changed.iter().any(|key| concerns_adapter(key, name)) {
                 let adapter = adapters.iter().find(|a| a.name() == *name).cloned();
                 tracing::info!(platform = name, "connected anew: its settings have changed");
-                let (inbox, tasks, stop) = (&self.inbox, &self.tasks, &self.stop);
+                let (inbox, tasks, stop) = (&self.inbox, &self.tasks, &self.shutdown.cut);
                 self.platforms
                     .replace(settings, adapter, inbox, tasks, stop);
             }

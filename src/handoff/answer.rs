@@ -22,6 +22,7 @@ pub(super) async fn run(
     let lease = tokio::select! {
         lease = context.turns.leases.take(&claim.handoff.session_id) => lease,
         () = cancel.cancelled() => return Err(StageError::Cancelled),
+        () = context.shutdown.draining.cancelled() => return Err(StageError::Stopping),
     };
     let id = &claim.handoff.session_id;
     let (session, transcript) = context
@@ -50,6 +51,7 @@ pub(super) async fn run(
         metrics: context.metrics.clone(),
         platform: context.adapter(&claim.handoff)?,
         to: destination.clone(),
+        draining: context.shutdown.draining.clone(),
     };
     let reply = match before(context, &session.id, &notice, scribe).await? {
         Some(reply) => reply,

@@ -41,6 +41,7 @@ pub(super) async fn run(
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
             () = cancel.cancelled() => return Err(StageError::Cancelled),
+            () = context.shutdown.draining.cancelled() => return Err(StageError::Stopping),
         }
     }
     claim.handoff.session_key = Some(key);

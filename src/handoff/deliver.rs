@@ -4,8 +4,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::pipeline::{Context, StageError};
 use crate::platform::Tries;
-use crate::store::Claim;
-use crate::turn::deliver::{DeliverError, deliver};
+use crate::store::{Claim, DeliveryState};
+use crate::turn::deliver::{DeliverError, Interrupts, deliver};
 
 pub(super) async fn run(
     context: &Context,
@@ -13,27 +13,34 @@ pub(super) async fn run(
     cancel: &CancellationToken,
 ) -> Result<(), StageError> {
     let platform = context.adapter(&claim.handoff)?;
-    let mut sent = Vec::new();
-    let mut deliveries = std::mem::take(&mut claim.deliveries);
-    if deliveries.is_empty() {
-        deliveries = context.store.deliveries_of(claim.handoff.id).await?;
+    if claim.deliveries.is_empty() {
+        claim.deliveries = context.store.deliveries_of(claim.handoff.id).await?;
     }
-    for delivery in deliveries {
+    let interrupts = Interrupts {
+        cancel,
+        draining: &context.shutdown.draining,
+    };
+    let mut sent = Vec::new();
+    for delivery in &mut claim.deliveries {
         let delivered = deliver(
             &context.store,
             platform.as_ref(),
-            &delivery,
+            delivery,
             Tries::Few,
             &context.metrics,
-            cancel,
+            interrupts,
         );
         let id = delivered.await.map_err(|e| match e {
             DeliverError::Store(e) => StageError::from(e),
             DeliverError::Cancelled => StageError::Cancelled,
+            DeliverError::Stopping => StageError::Stopping,
             failed @ (DeliverError::Failed { .. } | DeliverError::Gone { .. }) => {
                 StageError::Failed(format!("the reply was ready, but {failed}"))
             }
         })?;
+        // The claim knows what it has sent, whatever becomes of the database: this stage may begin again.
+        delivery.state = DeliveryState::Sent;
+        delivery.message_id = Some(id.clone());
         sent.push((delivery.id, id));
     }
     claim.sent = Some(sent);

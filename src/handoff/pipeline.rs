@@ -15,16 +15,15 @@ use crate::events::{Bus, Event};
 use crate::message_id;
 use crate::metrics::Metrics;
 use crate::platform::{Availability, Platform, Platforms};
-use crate::router::Router;
+use crate::router::{Address, Router};
 use crate::session::{KeyRules, Source};
-use crate::store::{Claim, Store, StoreError};
+use crate::shutdown::Shutdown;
+use crate::store::{Claim, NewDelivery, Store, StoreError, failure_key};
 use crate::turn::Turns;
 
 /// Waits between tries while the database is locked or the disk is full.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// How long the note about a failure may take to reach the thread.
-const NOTE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What every stage works with. Cheap to clone.
 #[derive(Clone)]
@@ -38,6 +37,7 @@ pub struct Context {
     pub metrics: Arc<Metrics>,
     pub keys: KeyRules,
     pub home: PathBuf,
+    pub shutdown: Shutdown,
 }
 
 #[derive(Debug)]
@@ -50,6 +50,8 @@ pub(super) enum StageError {
     Lost(String),
     /// The database cannot be written now; the stage is tried again.
     Later(StoreError),
+    /// The daemon stops while this stage only waits: the next start takes it up.
+    Stopping,
 }
 
 impl StageError {
@@ -112,13 +114,8 @@ pub(super) fn unavailable(name: &str, availability: &Availability) -> String {
     }
 }
 
-/// Runs until the handoff ends, is lost to another owner, or `stop` asks for it to be left for the next start.
-pub(super) async fn run(
-    context: &Context,
-    mut claim: Claim,
-    cancel: &CancellationToken,
-    stop: &CancellationToken,
-) {
+/// Runs until the handoff ends, is lost to another owner, or is left for the next start because the daemon stops.
+pub(super) async fn run(context: &Context, mut claim: Claim, cancel: &CancellationToken) {
     // As all spans that say what a line is about, one that no log.level takes away from an error.
     let span = tracing::error_span!(
         "handoff",
@@ -127,17 +124,11 @@ pub(super) async fn run(
         platform = claim.handoff.platform,
         chat = claim.handoff.home.as_ref().map(|home| &home.chat_id)
     );
-    walk(context, &mut claim, cancel, stop)
-        .instrument(span)
-        .await;
+    walk(context, &mut claim, cancel).instrument(span).await;
 }
 
-async fn walk(
-    context: &Context,
-    claim: &mut Claim,
-    cancel: &CancellationToken,
-    stop: &CancellationToken,
-) {
+async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken) {
+    let Shutdown { draining, cut } = &context.shutdown;
     let mut wait = FIRST_WAIT;
     // Whoever resumes a handoff tells where it stands; what came before was told when it happened.
     let (told, took) = match claim.fence {
@@ -156,7 +147,7 @@ async fn walk(
     reached(context, claim, told, took).await;
     let mut since = Instant::now();
     while let Some(step) = next_step(claim) {
-        if stop.is_cancelled() {
+        if cut.is_cancelled() || (draining.is_cancelled() && !step.is_an_end()) {
             return release(context, claim).await;
         }
         let before = claim.handoff.stage;
@@ -165,7 +156,7 @@ async fn walk(
         } else {
             tokio::select! {
                 outcome = take(context, claim, step, cancel).instrument(step.span()) => outcome,
-                () = stop.cancelled(), if step != Step::Settle => return release(context, claim).await,
+                () = cut.cancelled(), if step != Step::Settle => return release(context, claim).await,
             }
         };
         match outcome {
@@ -179,9 +170,13 @@ async fn walk(
             }
             Err(StageError::Later(error)) => {
                 tracing::warn!(%error, stage = step.leads_to().as_str(), "waiting for the database");
-                tokio::time::sleep(wait).await;
+                tokio::select! {
+                    () = tokio::time::sleep(wait) => {}
+                    () = cut.cancelled() => {}
+                }
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
+            Err(StageError::Stopping) => return release(context, claim).await,
             Err(StageError::Lost(reason)) => {
                 tracing::warn!(reason, "handoff left to others");
                 return;
@@ -218,6 +213,11 @@ impl Step {
             Step::Deliver => Stage::Delivered,
             Step::Settle => Stage::Settled,
         }
+    }
+
+    /// The agent has answered: what is left is done also while the daemon stops.
+    fn is_an_end(self) -> bool {
+        matches!(self, Step::Deliver | Step::Settle)
     }
 
     /// So that whatever is logged on the way says where that was.
@@ -293,9 +293,14 @@ async fn release(context: &Context, claim: &Claim) {
 /// Puts everything back and says why. Tried until the database takes it: a handoff must not stay in between.
 async fn fail(context: &Context, claim: &Claim, reason: &str) {
     let mut wait = FIRST_WAIT;
-    loop {
-        match context.store.fail_handoff(claim, reason).await {
-            Ok(()) => break,
+    let notes = failure_notes(context, &claim.handoff, reason);
+    let notes = loop {
+        match context
+            .store
+            .fail_handoff(claim, reason, notes.clone())
+            .await
+        {
+            Ok(notes) => break notes,
             Err(error) if error.is_transient() => {
                 tracing::warn!(%error, "waiting for the database to roll the handoff back");
                 tokio::time::sleep(wait).await;
@@ -310,12 +315,13 @@ async fn fail(context: &Context, claim: &Claim, reason: &str) {
                 return;
             }
         }
-    }
+    };
     tell_failure(reason);
     tell_end(context, claim, State::Failed, Some(reason.to_owned()));
-    // On its own: the session is free for another try, whatever the chat does.
-    let (context, handoff, reason) = (context.clone(), claim.handoff.clone(), reason.to_owned());
-    tokio::spawn(async move { note_failure(&context, &handoff, &reason).await });
+    // The chat's own worker sends them: the session is free for another try meanwhile.
+    for note in notes {
+        context.router.post(note);
+    }
 }
 
 /// One that somebody stopped needs nobody's help.
@@ -340,23 +346,25 @@ fn tell_end(context: &Context, claim: &Claim, state: State, error: Option<String
     });
 }
 
-/// Whoever looks into the thread that was opened should not wait there for an agent that will not come.
-pub(super) async fn note_failure(context: &Context, handoff: &Handoff, reason: &str) {
-    let (Ok(to), Ok(platform)) = (context.destination(handoff), context.adapter(handoff)) else {
-        return;
+/// What tells the readers of the thread that the agent does not come. None, if no thread or chat was reached. The ledger
+/// keeps it, so it is paced and tried again as any other message.
+pub(super) fn failure_notes(
+    context: &Context,
+    handoff: &Handoff,
+    reason: &str,
+) -> Vec<NewDelivery> {
+    let Ok(source) = context.destination(handoff) else {
+        return Vec::new();
+    };
+    let to = Address {
+        key: failure_key(handoff.id),
+        source: &source,
+        session_id: "",
+        // The ledger's rows of a failed handoff are abandoned, and this one is not.
+        handoff_id: None,
     };
     let text = format!(
         "The handoff to this thread failed ({reason}). The conversation stays where it was."
     );
-    let key = format!("handoff:{}:failed", handoff.id);
-    if !matches!(
-        tokio::time::timeout(
-            NOTE_PATIENCE,
-            platform.send(&to, text.as_str().into(), &key)
-        )
-        .await,
-        Ok(Ok(_))
-    ) {
-        tracing::debug!("the thread could not be told of the failure");
-    }
+    context.router.notes(&to, &text)
 }

@@ -8,14 +8,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::State;
 use super::pipeline::{self, Context, unavailable};
 use super::request::turn_elsewhere;
 pub use super::work::Handle;
 use super::work::{Done, Work, perform};
+use super::{Handoff, State};
 use crate::clock;
 use crate::config::HandoffConfig;
 use crate::daemon::identity::Identity;
@@ -64,7 +63,6 @@ pub struct Queue {
     /// Sessions whose work has ended.
     done: mpsc::Sender<String>,
     finished: mpsc::Receiver<String>,
-    stop: CancellationToken,
 }
 
 impl Queue {
@@ -75,7 +73,6 @@ impl Queue {
         handle: Handle,
         watchdog: Option<Duration>,
         progress: Box<dyn Fn() + Send + Sync>,
-        stop: CancellationToken,
     ) -> Queue {
         // Often enough for the poll, for the leases and for the watchdog.
         let tick = [
@@ -105,18 +102,18 @@ impl Queue {
             tracker: TaskTracker::new(),
             done,
             finished,
-            stop,
         }
     }
 
-    /// Runs until it is stopped, then waits for the work at hand to finish or to let go. An error is a reason to end.
+    /// Runs until the daemon stops, then waits for the work in progress. An error is a reason to end.
     pub async fn run(mut self) -> Result<(), StoreError> {
         let mut fatal = None;
+        let shutdown = self.context.shutdown.clone();
         let mut clock = tokio::time::interval(self.tick);
         clock.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             let pass = tokio::select! {
-                () = self.stop.cancelled() => break,
+                () = shutdown.draining.cancelled() => break,
                 _ = clock.tick() => Pass::Clock,
                 () = self.handle.wake.notified() => Pass::Woken,
                 () = self.handle.foreign.notified() => Pass::Foreign,
@@ -142,10 +139,29 @@ impl Queue {
             }
             self.start_work();
         }
-        self.stop.cancel();
-        self.tracker.close();
-        self.tracker.wait().await;
-        fatal.map_or(Ok(()), Err)
+        if let Some(error) = fatal {
+            shutdown.cut_off();
+            self.tracker.close();
+            self.tracker.wait().await;
+            return Err(error);
+        }
+        self.finish_work(clock).await;
+        Ok(())
+    }
+
+    /// Takes nothing new, and keeps the claims of what is in progress.
+    async fn finish_work(&mut self, mut clock: tokio::time::Interval) {
+        let tracker = self.tracker.clone();
+        tracker.close();
+        loop {
+            tokio::select! {
+                () = tracker.wait() => return,
+                _ = clock.tick() => match self.renew_leases().await {
+                    Ok(()) => (self.progress)(),
+                    Err(error) => tracing::warn!(%error, "the claims could not be renewed; tried again"),
+                },
+            }
+        }
     }
 
     fn finish(&mut self, session_id: &str) {
@@ -219,7 +235,12 @@ impl Queue {
     /// What other programs did to rows of ours: a withdrawn handoff stops, a session that a chat owns stays open.
     async fn yield_to_others(&mut self) -> Result<(), StoreError> {
         self.others_wrote = false;
-        for handoff in self.context.store.close_overtaken().await? {
+        let context = self.context.clone();
+        let notes = move |handoff: &Handoff| {
+            let reason = handoff.error.as_deref().unwrap_or_default();
+            pipeline::failure_notes(&context, handoff, reason)
+        };
+        for (handoff, notes) in self.context.store.close_overtaken(notes).await? {
             self.handle.cancel(handoff.id);
             tracing::warn!(
                 message_id = message_id::HANDOFF_FAILED,
@@ -235,12 +256,9 @@ impl Queue {
                 handoff.platform.clone(),
                 handoff.error.clone(),
             );
-            let context = self.context.clone();
-            // On its own: the queue does not wait for a chat.
-            tokio::spawn(async move {
-                let reason = handoff.error.clone().unwrap_or_default();
-                pipeline::note_failure(&context, &handoff, &reason).await;
-            });
+            for note in notes {
+                self.context.router.post(note);
+            }
         }
         for session in self
             .context
@@ -464,17 +482,13 @@ impl Queue {
                 return;
             };
             self.at_work += 1;
-            let (context, handle, done, stop) = (
-                self.context.clone(),
-                self.handle.clone(),
-                self.done.clone(),
-                self.stop.clone(),
-            );
+            let (context, handle) = (self.context.clone(), self.handle.clone());
+            let done = self.done.clone();
             let (owner, until) = (self.identity.to_string(), self.lease_until());
             let session_id = work.session_id().to_owned();
             self.tracker.spawn(async move {
                 let _done = Done { session_id, done };
-                perform(context, handle, work, owner, until, stop).await;
+                perform(context, handle, work, owner, until).await;
             });
         }
     }

@@ -43,6 +43,15 @@ pub enum RequestError {
     Store(#[from] StoreError),
 }
 
+/// The answer to all that would begin new work while the daemon stops.
+pub fn stopping() -> Refusal {
+    Refusal {
+        kind: "stopping",
+        message: "hermesd is stopping and begins no new work".to_owned(),
+        hint: Some("ask again when it has started".to_owned()),
+    }
+}
+
 pub(super) fn refuse(
     kind: &'static str,
     message: impl Into<String>,

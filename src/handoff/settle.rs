@@ -11,7 +11,8 @@ pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), Stag
         context.router.post(departure.note);
     }
     let sent = claim.sent.take().unwrap_or_default();
-    claim.handoff.sent_ids = sent.into_iter().map(|(_, message)| message).collect();
+    let sent = sent.into_iter().map(|(_, message)| message);
+    claim.handoff.sent_ids.extend(sent);
     claim.handoff.stage = Some(Stage::Settled);
     Ok(())
 }

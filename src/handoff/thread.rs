@@ -2,8 +2,9 @@
 
 use super::Stage;
 use super::pipeline::{Context, StageError, unavailable};
-use crate::platform::{Availability, Opened, Tries, with_retries};
+use crate::platform::{Availability, Opened, Tries, Unsent, with_retries};
 use crate::store::Claim;
+use crate::turn::patiently;
 
 pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
     let platform = context.adapter(&claim.handoff)?;
@@ -24,9 +25,11 @@ pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), Stag
             platform.open_thread(&home, &title, &open_key)
         };
         let ready = || std::future::ready(());
-        let opened = with_retries(name, Tries::Few, &context.metrics, ready, open).await;
-        let mut opened = opened.map_err(|reason| {
-            StageError::Failed(format!("no thread could be opened on {name}: {reason}"))
+        let (metrics, draining) = (&context.metrics, &context.shutdown.draining);
+        let opened = with_retries(name, Tries::Few, metrics, draining, ready, open).await;
+        let mut opened = opened.map_err(|unsent| match unsent {
+            Unsent::Stopping => StageError::Stopping,
+            reason => StageError::Failed(format!("no thread could be opened on {name}: {reason}")),
         })?;
         if let Opened::Thread { repeated: mark, .. } = &mut opened {
             *mark = repeated;
@@ -36,7 +39,9 @@ pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), Stag
         Opened::chat(format!("{name} has no threads"))
     };
     context.before(Stage::Threaded).await;
-    context.store.record_thread(claim, &opened).await?;
+    // It is open now: only its record is tried again.
+    let record = || context.store.record_thread(claim, &opened);
+    patiently(&context.shutdown.cut, record).await?;
     claim.handoff.thread = Some(opened);
     claim.handoff.stage = Some(Stage::Threaded);
     Ok(())

@@ -106,7 +106,6 @@ pub(super) async fn perform(
     work: Work,
     owner: String,
     lease_until: f64,
-    stop: CancellationToken,
 ) {
     let (store, platforms) = (&context.store, context.platforms.clone());
     let home_of = move |platform: &str| platforms.home(platform);
@@ -135,7 +134,7 @@ pub(super) async fn perform(
         handle: &handle,
         id,
     };
-    pipeline::run(&context, claim, &cancel, &stop).await;
+    pipeline::run(&context, claim, &cancel).await;
 }
 
 struct Forget<'a> {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::PlatformError;
 use crate::metrics::{Metrics, Waited};
@@ -34,23 +35,27 @@ pub enum Unsent {
     Failed(String),
     /// The thread or message is no longer there.
     Gone(String),
+    /// The daemon stops, and the call would have had to be tried again.
+    Stopping,
 }
 
 impl std::fmt::Display for Unsent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Unsent::Failed(reason) | Unsent::Gone(reason) => f.write_str(reason),
+            Unsent::Stopping => f.write_str("hermesd is stopping"),
         }
     }
 }
 
 /// The call's result, or why there will be none. Before each try it waits for `ready`, which takes no time from the call's.
 /// The call is told whether an earlier try got no answer, so that nobody
-/// knows what became of it.
+/// knows what became of it. Once the daemon is `draining`, a call under way goes on, and no other try follows it.
 pub async fn with_retries<T, F, R>(
     platform: &str,
     tries: Tries,
     metrics: &Metrics,
+    draining: &CancellationToken,
     ready: impl Fn() -> R,
     mut call: impl FnMut(bool) -> F,
 ) -> Result<T, Unsent>
@@ -79,7 +84,7 @@ where
             }
             Ok(Err(PlatformError::NotYet(reason))) => {
                 tracing::warn!(platform, reason, "a call has to wait");
-                tokio::time::sleep(wait).await;
+                pause(wait, draining).await?;
                 wait = (wait * 2).min(LONGEST_OWN_WAIT);
                 continue;
             }
@@ -108,9 +113,18 @@ where
             reason,
             "a call failed, trying again"
         );
-        tokio::time::sleep(retry_after.unwrap_or(wait)).await;
+        pause(retry_after.unwrap_or(wait), draining).await?;
         if retry_after.is_none() {
             wait = (wait * 2).min(LONGEST_WAIT);
         }
+    }
+}
+
+/// Waits before the next try, unless the daemon stops.
+async fn pause(wait: Duration, draining: &CancellationToken) -> Result<(), Unsent> {
+    tokio::select! {
+        biased;
+        () = draining.cancelled() => Err(Unsent::Stopping),
+        () = tokio::time::sleep(wait) => Ok(()),
     }
 }

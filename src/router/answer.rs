@@ -111,6 +111,7 @@ impl Inner {
             metrics: self.metrics.clone(),
             platform: platform.clone(),
             to: inbound.source.clone(),
+            draining: self.draining.clone(),
         });
         let shows = shows.as_ref().map(|shows| shows as _);
         let done = CancellationToken::new();

@@ -47,7 +47,7 @@ impl Inner {
         let lease = self.turns.leases.take(&here.id);
         let _lease = tokio::select! {
             lease = lease => lease,
-            () = self.stop.cancelled() => return Err(StoreError::Cancelled),
+            () = self.draining.cancelled() => return Err(StoreError::Cancelled),
         };
         let retry = || self.store.retry_inbound(inbound.id, &here.id);
         patiently(&self.stop, retry).await

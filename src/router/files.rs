@@ -26,6 +26,8 @@ impl Inner {
         for (n, file) in remote.iter().enumerate() {
             match self.fetch(platform.as_ref(), inbound.id, n, file).await {
                 Ok(attachment) => saved.push(attachment),
+                // The next start fetches it.
+                Err(_) if self.draining.is_cancelled() => return Err(StoreError::Cancelled),
                 Err(reason) => {
                     tracing::warn!(reason, inbound = inbound.id, "a file could not be fetched");
                     let name = file.name.as_deref().map_or("a file".into(), shown);
@@ -70,9 +72,10 @@ impl Inner {
         let part = path.with_extension("part");
         let get = |_| platform.fetch(file, &part, largest);
         let ready = || std::future::ready(());
+        let (metrics, draining) = (&self.metrics, &self.draining);
         let got = tokio::select! {
-            got = with_retries(platform.name(), Tries::Few, &self.metrics, ready, get) => got,
-            () = self.stop.cancelled() => Err(Unsent::Failed("hermesd is stopping".into())),
+            got = with_retries(platform.name(), Tries::Few, metrics, draining, ready, get) => got,
+            () = self.stop.cancelled() => Err(Unsent::Stopping),
         };
         if let Err(unsent) = got {
             let _ = std::fs::remove_file(&part);

@@ -11,8 +11,8 @@ use crate::turn::{Heard, patiently};
 
 impl Inner {
     pub(super) async fn take_up(self: &Arc<Self>) -> Result<(), StoreError> {
-        let unsent = patiently(&self.stop, || self.store.open_deliveries()).await?;
-        let unanswered = patiently(&self.stop, || self.store.open_inbound()).await?;
+        let unsent = patiently(&self.draining, || self.store.open_deliveries()).await?;
+        let unanswered = patiently(&self.draining, || self.store.open_inbound()).await?;
         if !unsent.is_empty() || !unanswered.is_empty() {
             tracing::info!(
                 unsent = unsent.len(),
@@ -153,7 +153,7 @@ impl Inner {
 
     async fn work_through(self: Arc<Self>, key: &str) {
         self.recovered.cancelled().await;
-        while !self.stop.is_cancelled() {
+        while !self.draining.is_cancelled() {
             let Some(work) = self.next(key) else { return };
             let what = match &work {
                 Work::Send(delivery) => format!("reply {}", delivery.id),

@@ -26,6 +26,7 @@ use crate::events::{Bus, Event};
 use crate::metrics::{Met, Metrics};
 use crate::platform::{Button, Platforms, local};
 use crate::session::{KeyRules, no_longer_here, session_key};
+use crate::shutdown::Shutdown;
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
 use crate::turn::{Lease, Turns, patiently};
 pub use doors::Doors;
@@ -49,6 +50,9 @@ struct Inner {
     home: PathBuf,
     bus: Bus,
     tracker: TaskTracker,
+    /// The daemon stops: no message is begun any more.
+    draining: CancellationToken,
+    /// The daemon stops: what was begun ends now.
     stop: CancellationToken,
     /// What waits, by chat; a chat that is here has a worker.
     chats: Mutex<HashMap<String, Chat>>,
@@ -142,7 +146,7 @@ impl Router {
         platforms: Platforms,
         turns: Arc<Turns>,
         bus: Bus,
-        stop: CancellationToken,
+        shutdown: Shutdown,
     ) -> Router {
         let inner = Inner {
             store,
@@ -154,7 +158,8 @@ impl Router {
             home: config.home.clone(),
             bus,
             tracker: TaskTracker::new(),
-            stop,
+            draining: shutdown.draining,
+            stop: shutdown.cut,
             chats: Mutex::default(),
             answering: Mutex::default(),
             passed_over: Mutex::default(),
@@ -206,6 +211,11 @@ impl Router {
         self.inner.with_files(to, reply, cwd)
     }
 
+    /// What is to be sent of words of the daemon's own.
+    pub fn notes(&self, to: &Address<'_>, text: &str) -> Vec<NewDelivery> {
+        self.inner.pieces(to, text)
+    }
+
     /// Sends a note that stands in the ledger, in its chat's order.
     pub fn post(&self, note: Delivery) {
         self.inner.post(note);
@@ -218,7 +228,7 @@ impl Router {
         chats.values().map(waiting).sum()
     }
 
-    /// Waits for the work at hand; `stop` has been given.
+    /// Waits for the work in progress; the stop has begun.
     pub async fn drain(&self) {
         self.inner.tracker.close();
         self.inner.tracker.wait().await;
@@ -319,8 +329,12 @@ impl Inner {
             tracing::debug!(session = wanted, "a message waits for its turn");
             let lease = tokio::select! {
                 lease = self.turns.leases.take(&wanted) => lease,
-                () = self.stop.cancelled() => return Ok(Found::Stopping),
+                () = self.draining.cancelled() => return Ok(Found::Stopping),
             };
+            // Both may have come at once.
+            if self.draining.is_cancelled() {
+                return Ok(Found::Stopping);
+            }
             match patiently(&self.stop, belongs).await? {
                 Belongs::To(now) if now == wanted => return Ok(Found::Session(wanted, lease)),
                 Belongs::To(now) => wanted = now,

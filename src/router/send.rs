@@ -7,7 +7,7 @@ use crate::message_id;
 use crate::platform::Tries;
 use crate::session::{Session, session_key};
 use crate::store::{Delivery, StoreError};
-use crate::turn::deliver::{DeliverError, deliver};
+use crate::turn::deliver::{DeliverError, Interrupts, deliver};
 use crate::turn::patiently;
 
 impl Inner {
@@ -25,27 +25,34 @@ impl Inner {
     async fn send_in_turn(&self, delivery: &Delivery) {
         let name = &delivery.source.platform;
         let platform = tokio::select! {
+            biased;
             platform = self.platforms.when_up(name) => platform,
-            () = self.stop.cancelled() => return,
+            () = self.draining.cancelled() => return,
         };
         let Some(platform) = platform else {
             tracing::warn!("a reply waits for the next start: the platform is not available");
             return;
         };
-        let (store, stop) = (&self.store, &self.stop);
+        let interrupts = Interrupts {
+            cancel: &self.stop,
+            draining: &self.draining,
+        };
         let attempt = || async {
-            let (to, metrics) = (platform.as_ref(), &self.metrics);
-            match deliver(store, to, delivery, Tries::Endless, metrics, stop).await {
+            let (store, to, metrics) = (&self.store, platform.as_ref(), &self.metrics);
+            match deliver(store, to, delivery, Tries::Endless, metrics, interrupts).await {
                 Err(DeliverError::Store(error)) => Err(error),
                 outcome => Ok(outcome),
             }
         };
         let outcome = match patiently(&self.stop, attempt).await {
             Ok(Ok(id)) => Ok(id),
-            Ok(Err(DeliverError::Cancelled)) | Err(StoreError::Cancelled) => return,
-            // In a thread that is gone, nobody misses a farewell.
+            Ok(Err(DeliverError::Cancelled | DeliverError::Stopping))
+            | Err(StoreError::Cancelled) => return,
+            // What is about a thread alone goes with it.
             Ok(Err(DeliverError::Gone { reason, .. }))
-                if delivery.source.thread_id.is_some() && !delivery.is_farewell() =>
+                if delivery.source.thread_id.is_some()
+                    && !delivery.is_farewell()
+                    && !delivery.is_failure_note() =>
             {
                 return self.send_to_chat(delivery, &reason).await;
             }

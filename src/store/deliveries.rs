@@ -90,7 +90,7 @@ pub struct Delivery {
 }
 
 impl Store {
-    /// What a handoff has still to send, in order. While it runs that is all of it: what was sent ends with the handoff.
+    /// What a handoff has still to send, in order.
     pub async fn deliveries_of(&self, handoff_id: i64) -> Result<Vec<Delivery>, StoreError> {
         self.read(move |c| select(c, &format!("handoff_id = ?1 AND {OPEN}"), [handoff_id]))
             .await
@@ -186,6 +186,10 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, Stor
         state: DeliveryState::Pending,
         message_id: None,
     })
+}
+
+pub(super) fn insert_all(c: &Connection, new: &[NewDelivery]) -> Result<Vec<Delivery>, StoreError> {
+    new.iter().map(|new| insert(c, new)).collect()
 }
 
 /// The row as it is to be sent now.

@@ -59,6 +59,22 @@ pub struct RowState {
     pub error: Option<String>,
 }
 
+/// Behind the id of a handoff in the key of the note that it has failed.
+const FAILED: &str = ":failed";
+
+/// Names the note that tells a chat of a failed handoff.
+pub fn failure_key(handoff_id: i64) -> String {
+    format!("handoff:{handoff_id}{FAILED}")
+}
+
+impl Delivery {
+    /// It only tells a thread that its handoff has failed.
+    pub fn is_failure_note(&self) -> bool {
+        let key = self.send_key.rsplit_once(':').map(|(key, _)| key);
+        key.is_some_and(|key| key.ends_with(FAILED))
+    }
+}
+
 /// Cuts a reason to what the column takes, between characters.
 pub fn cut_error(text: &str) -> String {
     text.chars().take(ERROR_LENGTH).collect()
@@ -187,6 +203,7 @@ impl Store {
             claim.handoff.session_id.clone(),
         );
         let (sent, platform) = (claim.sent.clone(), claim.handoff.platform.clone());
+        let sent_before = claim.handoff.sent_ids.clone();
         let left = self.look(|c| journal::left_behind(c, id))?;
         let mirrored = match &left {
             Some(key) => self.mirrored(key).await.map(|entry| entry.to_string()),
@@ -203,7 +220,8 @@ impl Store {
             ];
             let sent_ids;
             if let Some(sent) = &sent {
-                let ids: Vec<&String> = sent.iter().map(|(_, message)| message).collect();
+                let sent_now = sent.iter().map(|(_, message)| message);
+                let ids: Vec<&String> = sent_before.iter().chain(sent_now).collect();
                 sent_ids = serde_json::to_string(&ids).unwrap_or_default();
                 evidence.push(("sent_ids", &sent_ids));
                 stages.insert(0, Stage::Delivered);
@@ -223,8 +241,13 @@ impl Store {
         .await
     }
 
-    /// Ends a running handoff with a reason and puts everything back as it was before.
-    pub async fn fail_handoff(&self, claim: &Claim, reason: &str) -> Result<(), StoreError> {
+    /// Ends a running handoff with a reason and puts everything back as it was before. Keeps what its chat is to hear of it.
+    pub async fn fail_handoff(
+        &self,
+        claim: &Claim,
+        reason: &str,
+        notes: Vec<NewDelivery>,
+    ) -> Result<Vec<Delivery>, StoreError> {
         let (id, fence, reason) = (claim.handoff.id, claim.fence, cut_error(reason));
         self.change(move |c, changed| {
             journal::hold(c, id, fence)?;
@@ -234,7 +257,7 @@ impl Store {
                  WHERE id = ?1 AND handoff_state = 'running'",
                 params![session, reason],
             )?;
-            Ok(())
+            deliveries::insert_all(c, &notes)
         })
         .await
     }
@@ -345,11 +368,7 @@ impl Store {
             let said = serde_json::to_string(&said).unwrap_or_default();
             let evidence: Evidence<'_> = &[("reply", &answer.reply.text), ("message_rows", &said)];
             journal::advance(c, id, fence, &[Stage::Answered], clock::now(), evidence)?;
-            answer
-                .deliveries
-                .iter()
-                .map(|new| deliveries::insert(c, new))
-                .collect()
+            deliveries::insert_all(c, &answer.deliveries)
         })
         .await
     }

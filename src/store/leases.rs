@@ -2,7 +2,10 @@
 
 use rusqlite::{Connection, params};
 
-use super::{Claim, Store, StoreError, journal, lenient, sessions};
+use super::{
+    Claim, Delivery, DeliveryState, NewDelivery, Store, StoreError, deliveries, journal, lenient,
+    sessions,
+};
 use crate::handoff::Handoff;
 use crate::platform::Home;
 
@@ -30,13 +33,31 @@ impl Store {
         .await
     }
 
-    /// Lets go of a claim without ending the handoff: the next owner resumes it.
+    /// Lets go of a claim without ending the handoff: the next owner resumes it, and sends nothing that this one has sent.
     pub async fn release_handoff(&self, claim: &Claim) -> Result<(), StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
+        let sent = claim.deliveries.iter();
+        let sent: Vec<(i64, String)> = sent
+            .filter(|delivery| delivery.state == DeliveryState::Sent)
+            .filter_map(|delivery| Some((delivery.id, delivery.message_id.clone()?)))
+            .collect();
+        let sent_before = claim.handoff.sent_ids.clone();
         self.write(move |c| {
-            c.execute(
+            let released = c.execute(
                 "UPDATE hermesd_handoffs SET owner = NULL, lease_until = NULL WHERE id = ?1 AND fence = ?2 AND state = 'running'",
                 params![id, fence],
+            )?;
+            if released == 0 || sent.is_empty() {
+                return Ok(());
+            }
+            for (delivery, message) in &sent {
+                deliveries::end(c, *delivery, Ok(message))?;
+            }
+            let ids = sent_before.iter().chain(sent.iter().map(|(_, message)| message));
+            let ids = serde_json::to_string(&ids.collect::<Vec<_>>()).unwrap_or_default();
+            c.execute(
+                "UPDATE hermesd_handoffs SET sent_ids = ?2 WHERE id = ?1",
+                params![id, ids],
             )?;
             Ok(())
         })
@@ -103,14 +124,18 @@ impl Store {
     }
 
     /// Closes journal rows that another program has overtaken: their session's row no longer says what they say.
-    /// What they had changed is put back.
-    pub async fn close_overtaken(&self) -> Result<Vec<Handoff>, StoreError> {
+    /// What they had changed is put back. Each comes with what its chat is to hear of it, as `notes_of` words it.
+    pub async fn close_overtaken(
+        &self,
+        notes_of: impl Fn(&Handoff) -> Vec<NewDelivery> + Clone + Send + 'static,
+    ) -> Result<Vec<(Handoff, Vec<Delivery>)>, StoreError> {
         let mut closed = Vec::new();
         for (id, error) in self.look(journal::overtaken)? {
             let reason = match error.as_str() {
                 "" => "withdrawn by another program".to_owned(),
                 said => format!("withdrawn by another program: {said}"),
             };
+            let notes_of = notes_of.clone();
             // Each on its own: one that cannot be put back must not hold up the others.
             let outcome = self
                 .change(move |c, changed| {
@@ -118,7 +143,11 @@ impl Store {
                         return Ok(None);
                     }
                     journal::close(c, changed, id, &reason)?;
-                    journal::by_id(c, id)
+                    let Some(handoff) = journal::by_id(c, id)? else {
+                        return Ok(None);
+                    };
+                    let notes = deliveries::insert_all(c, &notes_of(&handoff))?;
+                    Ok(Some((handoff, notes)))
                 })
                 .await;
             match outcome {

@@ -44,7 +44,7 @@ use crate::metrics::Database;
 
 pub use deliveries::{Delivery, DeliveryState, Extra, NewDelivery};
 pub use error::StoreError;
-pub use handoffs::{Answer, Claim, Pending, RowState, cut_error};
+pub use handoffs::{Answer, Claim, Pending, RowState, cut_error, failure_key};
 pub use inbound::{Draft, Files, Inbound, NewInbound};
 pub use leases::Orphan;
 pub use local::{LocalMessage, LocalThread};

@@ -67,6 +67,17 @@ impl Terminals {
         });
     }
 
+    /// Waits for the turns in progress; none begins any more. A terminal without one is not waited for.
+    pub async fn finish_turns(&self) {
+        let seats: Vec<Arc<Seat>> = self.inner.seats().values().cloned().collect();
+        for seat in seats {
+            let turn = seat.turn().clone();
+            if let Some(turn) = turn {
+                turn.ended.cancelled().await;
+            }
+        }
+    }
+
     /// The daemon stops, and every terminal with it.
     pub async fn drain(&self) {
         let seats: Vec<Arc<Seat>> = self.inner.seats().values().cloned().collect();
@@ -82,7 +93,7 @@ impl Terminals {
         let this = self.clone();
         self.inner.tracker.spawn(async move {
             let _recovered = this.inner.recovered.clone().drop_guard();
-            let (store, stop) = (&this.inner.store, &this.inner.stop);
+            let (store, stop) = (&this.inner.store, &this.inner.draining);
             let left = match patiently(stop, || store.open_terminals()).await {
                 Ok(left) => left,
                 Err(error) => {

@@ -19,6 +19,7 @@ pub use say::Outcome;
 use crate::events::Bus;
 use crate::router::Router;
 use crate::session::TERMINAL_SOURCES;
+use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::turn::{Chosen, Streamed, TurnError, Turns};
 
@@ -35,6 +36,9 @@ struct Inner {
     router: Router,
     bus: Bus,
     tracker: TaskTracker,
+    /// The daemon stops: no turn begins any more.
+    draining: CancellationToken,
+    /// The daemon stops: turns in progress end now.
     stop: CancellationToken,
     /// By session: a session has one seat.
     seats: Mutex<HashMap<String, Arc<Seat>>>,
@@ -105,7 +109,7 @@ impl Terminals {
         turns: Arc<Turns>,
         router: Router,
         bus: Bus,
-        stop: CancellationToken,
+        shutdown: Shutdown,
     ) -> Terminals {
         Terminals {
             inner: Arc::new(Inner {
@@ -114,7 +118,8 @@ impl Terminals {
                 router,
                 bus,
                 tracker: TaskTracker::new(),
-                stop,
+                draining: shutdown.draining,
+                stop: shutdown.cut,
                 seats: Mutex::default(),
                 recovered: CancellationToken::new(),
             }),

@@ -10,7 +10,7 @@ use tracing::Instrument;
 use super::open::refusal;
 use super::{LiveTurn, Seat, Terminals};
 use crate::agent::{Agent, Prompt};
-use crate::handoff::request::RequestError;
+use crate::handoff::request::{RequestError, stopping};
 use crate::router::LONGEST_MESSAGE;
 use crate::store::{StoreError, TurnEnd, Typed};
 use crate::turn::{Lease, TurnError, patiently};
@@ -69,7 +69,10 @@ impl Terminals {
     fn take_turn(&self, seat: &Arc<Seat>) -> Result<AtTurn, RequestError> {
         // Under the lock that leaving takes: a seat that is given up takes no turn any more.
         let _seats = self.inner.seats();
-        if seat.leaving.load(Ordering::Relaxed) || self.inner.stop.is_cancelled() {
+        if self.inner.draining.is_cancelled() {
+            return Err(stopping().into());
+        }
+        if seat.leaving.load(Ordering::Relaxed) {
             let message = "this terminal has left its session".to_owned();
             return Err(refusal("left", message, "open it again"));
         }
@@ -99,6 +102,7 @@ impl Terminals {
         let lease = tokio::select! {
             lease = inner.turns.leases.take(id) => lease,
             () = cancel.cancelled() => return Ok(Outcome::nothing()),
+            () = inner.draining.cancelled() => return Err(stopping().into()),
         };
         // Before anything is kept: words that nobody can answer are better not said.
         let (agent, scribe) = self

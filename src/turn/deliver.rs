@@ -15,7 +15,7 @@ use crate::store::{Delivery, DeliveryState, Store, StoreError};
 /// send arrived, and a doubled message is better than a lost one as long as the reader can see it.
 pub const MAYBE_REPEATED: &str = "(this may be a repeat) ";
 
-/// How long a stop waits for a message that is on its way: cut off, it would be sent once more.
+/// How long a cancellation waits for a message that is on its way: cut off, it would be sent once more.
 const LAST_CALL: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
@@ -28,8 +28,20 @@ pub enum DeliverError {
     /// Somebody stopped it, or it is no longer to be sent.
     #[error("cancelled")]
     Cancelled,
+    /// The daemon stops before it could be sent. The next start sends it.
+    #[error("hermesd is stopping")]
+    Stopping,
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// What ends a delivery early.
+#[derive(Clone, Copy)]
+pub struct Interrupts<'a> {
+    /// It ends now; a call under way gets a moment more.
+    pub cancel: &'a CancellationToken,
+    /// The daemon stops: a call under way goes on, and no other try follows it.
+    pub draining: &'a CancellationToken,
 }
 
 /// Sends what is not sent yet and returns the platform's message id.
@@ -39,8 +51,9 @@ pub async fn deliver(
     delivery: &Delivery,
     tries: Tries,
     metrics: &Metrics,
-    cancel: &CancellationToken,
+    interrupts: Interrupts<'_>,
 ) -> Result<String, DeliverError> {
+    let Interrupts { cancel, draining } = interrupts;
     if let (DeliveryState::Sent, Some(id)) = (delivery.state, &delivery.message_id) {
         return Ok(id.clone());
     }
@@ -58,7 +71,9 @@ pub async fn deliver(
         return Err(DeliverError::Cancelled);
     }
     let way = Way::default();
-    let mut handing = pin!(hand_over(platform, delivery, tries, metrics, &way));
+    let mut handing = pin!(hand_over(
+        platform, delivery, tries, metrics, draining, &way
+    ));
     let outcome = tokio::select! {
         outcome = &mut handing => outcome,
         () = cancel.cancelled() => {
@@ -66,10 +81,7 @@ pub async fn deliver(
                 return Err(DeliverError::Cancelled);
             }
             if !way.underway.load(Ordering::Relaxed) {
-                // It never went out, so that the next try is the first.
-                if delivery.state == DeliveryState::Pending && !way.unsure.load(Ordering::Relaxed) {
-                    store.delivery_put_back(delivery.id).await?;
-                }
+                put_back(store, delivery, &way).await?;
                 return Err(DeliverError::Cancelled);
             }
             let last = tokio::time::timeout(LAST_CALL, handing).await;
@@ -77,17 +89,34 @@ pub async fn deliver(
         }
     };
     let platform = platform.name().to_owned();
-    let kind = match &outcome {
-        Ok(_) if way.repeated.load(Ordering::Relaxed) => "repeated",
-        Ok(_) => "sent",
-        Err(Unsent::Failed(_)) => "failed",
-        Err(Unsent::Gone(_)) => "gone",
+    let (kind, outcome) = match outcome {
+        Ok(id) if way.repeated.load(Ordering::Relaxed) => ("repeated", Ok(id)),
+        Ok(id) => ("sent", Ok(id)),
+        Err(Unsent::Failed(reason)) => {
+            let platform = platform.clone();
+            ("failed", Err(DeliverError::Failed { platform, reason }))
+        }
+        Err(Unsent::Gone(reason)) => {
+            let platform = platform.clone();
+            ("gone", Err(DeliverError::Gone { platform, reason }))
+        }
+        Err(Unsent::Stopping) => {
+            if !idempotent {
+                put_back(store, delivery, &way).await?;
+            }
+            return Err(DeliverError::Stopping);
+        }
     };
     metrics.delivery_ended(&platform, kind);
-    outcome.map_err(|unsent| match unsent {
-        Unsent::Failed(reason) => DeliverError::Failed { platform, reason },
-        Unsent::Gone(reason) => DeliverError::Gone { platform, reason },
-    })
+    outcome
+}
+
+/// If it never went out, the next try is the first.
+async fn put_back(store: &Store, delivery: &Delivery, way: &Way) -> Result<(), StoreError> {
+    if delivery.state == DeliveryState::Pending && !way.unsure.load(Ordering::Relaxed) {
+        store.delivery_put_back(delivery.id).await?;
+    }
+    Ok(())
 }
 
 /// How far a message has come.
@@ -106,6 +135,7 @@ async fn hand_over(
     delivery: &Delivery,
     tries: Tries,
     metrics: &Metrics,
+    draining: &CancellationToken,
     way: &Way,
 ) -> Result<String, Unsent> {
     let (to, extra) = (&delivery.source, &delivery.extra);
@@ -113,8 +143,9 @@ async fn hand_over(
     if let Some(shown) = &extra.replaces {
         // What the chat was shown of it becomes the whole, which can be repeated as often as need be.
         let edit = |_| platform.edit(to, shown, outgoing(delivery, &delivery.text));
-        match with_retries(platform.name(), tries, metrics, ready, edit).await {
+        match with_retries(platform.name(), tries, metrics, draining, ready, edit).await {
             Ok(()) => return Ok(shown.clone()),
+            Err(Unsent::Stopping) => return Err(Unsent::Stopping),
             Err(reason) => {
                 tracing::info!(%reason, platform = platform.name(), "what was shown of an answer cannot be changed; it is sent anew");
             }
@@ -147,7 +178,7 @@ async fn hand_over(
             sent
         }
     };
-    with_retries(platform.name(), tries, metrics, ready, send).await
+    with_retries(platform.name(), tries, metrics, draining, ready, send).await
 }
 
 fn outgoing<'a>(delivery: &'a Delivery, text: &'a str) -> Outgoing<'a> {

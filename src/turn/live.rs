@@ -30,6 +30,7 @@ pub struct InChat {
     pub metrics: Arc<Metrics>,
     pub platform: Arc<dyn Platform>,
     pub to: Source,
+    pub draining: CancellationToken,
 }
 
 #[async_trait]
@@ -55,7 +56,9 @@ impl Shows for InChat {
         let name = self.platform.name();
         let ready = || self.platform.ready_for(&self.to);
         let send = |_| self.platform.send(&self.to, what, &key);
-        if let Err(error) = with_retries(name, Tries::Few, &self.metrics, ready, send).await {
+        let (metrics, draining) = (&self.metrics, &self.draining);
+        let sent = with_retries(name, Tries::Few, metrics, draining, ready, send);
+        if let Err(error) = sent.await {
             tracing::warn!(%error, platform = name, "a question of the agent's could not be shown");
         }
     }

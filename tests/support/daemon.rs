@@ -214,6 +214,13 @@ impl Daemon {
         self.child.try_wait().expect("a child").is_none()
     }
 
+    /// Two signals, which cut off what is in progress, and how it ended.
+    pub fn cut_off(mut self) -> ExitStatus {
+        self.signal(Signal::SIGTERM);
+        self.signal(Signal::SIGINT);
+        self.wait()
+    }
+
     pub fn wait(&mut self) -> ExitStatus {
         until("hermesd ends", || self.child.try_wait().expect("a child"))
     }

@@ -19,6 +19,7 @@ use hermesd::platform::{
 };
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use hermesd::session::{ChatType, Source};
+use hermesd::shutdown::Shutdown;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -216,7 +217,7 @@ pub struct InProcess {
     pub platform: Arc<Scripted>,
     pub agent: Arc<ScriptedAgent>,
     pub log: Log,
-    stop: CancellationToken,
+    stop: Shutdown,
     serving: tokio::task::JoinHandle<Result<(), DaemonError>>,
 }
 
@@ -276,7 +277,7 @@ impl InProcess {
         let socket = config.control.socket.clone();
         let listener = listener::bind(&socket, None).expect("a socket");
         let daemon = Daemon::with(config, store, bus, adapters, Agents::only(agent.clone()));
-        let stop = CancellationToken::new();
+        let stop = Shutdown::default();
         let doorman = Doorman::new(None).expect("a doorman");
         let serving = tokio::spawn(daemon.serve(listener, doorman, stop.clone()));
         let client = Client::connect(&socket).await.expect("a connection");
@@ -290,8 +291,17 @@ impl InProcess {
         }
     }
 
+    /// As SIGTERM does: work in progress is finished first.
     pub async fn stop(self) {
-        self.stop.cancel();
+        self.begin_stop();
+        self.ended_cleanly().await;
+    }
+
+    pub fn begin_stop(&self) {
+        self.stop.begin();
+    }
+
+    pub async fn ended_cleanly(self) {
         drop(self.client);
         self.serving.await.expect("an end").expect("a clean end");
     }

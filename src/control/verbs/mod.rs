@@ -16,7 +16,7 @@ use tokio::sync::broadcast;
 
 use super::Desk;
 use crate::events::Told;
-use crate::handoff::request::RequestError;
+use crate::handoff::request::{RequestError, stopping};
 use crate::protocol::{Call, RpcError, code};
 use crate::store::StoreError;
 
@@ -34,6 +34,9 @@ pub(super) struct Subscription {
 
 /// Everything but `hello` and `events.subscribe`, which belong to the connection.
 pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
+    if desk.draining.is_cancelled() && begins_work(&call) {
+        return Err(RequestError::from(stopping()).into());
+    }
     match call {
         Call::Hello(hello) => status::hello(desk, &hello),
         Call::EventsSubscribe(_) => Err(RpcError::new(
@@ -70,6 +73,19 @@ pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
         Call::LocalRead(wish) => local::read(desk, wish).await,
         Call::LocalSay(wish) => local::say(desk, wish).await,
     }
+}
+
+/// Whether it sets something going that goes on behind the answer, or that the answer waits for.
+fn begins_work(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::AgentTest(_)
+            | Call::ChatOpen(_)
+            | Call::ChatSay(_)
+            | Call::HandoffRequest(_)
+            | Call::HandoffRetry(_)
+            | Call::LocalSay(_)
+    )
 }
 
 /// The most rows that a listing returns.
