@@ -193,6 +193,30 @@ async fn a_database_that_is_replaced_is_not_opened_beside_the_one_that_was() {
     assert!(matches!(read, Err(StoreError::Replaced(_))), "{read:?}");
 }
 
+#[tokio::test]
+async fn a_database_that_is_replaced_acknowledges_nothing() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    // The queue looks at the file so seldom that it does not find out first.
+    let daemon = home.start_with(&[
+        ("HERMESD_HANDOFF_POLL_INTERVAL", "1h"),
+        ("HERMESD_HANDOFF_LEASE", "1h"),
+    ]);
+    let client = daemon.client().await;
+    put_back_a_backup(&home);
+    let made = store.create_session("cli", None, None).await;
+    assert!(matches!(made, Err(StoreError::Replaced(_))), "{made:?}");
+    match client.call::<HandoffView>(wish()).await {
+        Err(ClientError::Refused(error)) => {
+            assert!(error.message.contains("another file"), "{error:?}");
+        }
+        // It has noticed by itself already, and ends.
+        Err(ClientError::Lost) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn a_database_that_is_locked_when_its_tables_are_made_is_waited_for() {
     let home = crate::store_open::home_of("hermesd-3.db");
@@ -239,7 +263,10 @@ fn a_database_that_is_replaced_ends_the_daemon_with_a_reason() {
     let last = daemon.log();
     let last = last.lines().last().unwrap();
     assert!(
-        last.starts_with("error: ") && last.contains("state.db is another file"),
+        last.starts_with("error: ")
+            && last.contains("state.db is another file")
+            && last.contains("state.db-wal")
+            && last.contains("state.db-shm"),
         "{last}"
     );
 }

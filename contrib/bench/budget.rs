@@ -42,6 +42,9 @@ fn add_numbers(report: &mut Report, numbers: &Numbers) {
     );
     row("request to wait, p99", ms, numbers.wait.p99(), None);
     if kind == Kind::Small {
+        let (p50, p99) = (numbers.unflushed.p50(), numbers.unflushed.p99());
+        row("  without flushes, p50", ms, p50, None);
+        row("  without flushes, p99", ms, p99, None);
         for (stage, times) in &numbers.stages {
             row(&format!("  of it up to {stage}"), ms, times.p50(), None);
         }

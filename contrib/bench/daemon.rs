@@ -29,6 +29,19 @@ pub(crate) struct Daemon {
 impl Daemon {
     /// Starts hermesd and connects as soon as it answers. Returns the time from the one to the other, too.
     pub(crate) async fn start(home: &Home) -> Outcome<(Daemon, Client, Duration)> {
+        Self::start_with(home, &[]).await
+    }
+
+    /// The same with commits that do not wait for the disk, which only a benchmark may ask for.
+    pub(crate) async fn start_without_flushes(home: &Home) -> Outcome<Daemon> {
+        let environment = [("HERMESD_BENCH_NO_FLUSHES", "1")];
+        Ok(Self::start_with(home, &environment).await?.0)
+    }
+
+    async fn start_with(
+        home: &Home,
+        environment: &[(&str, &str)],
+    ) -> Outcome<(Daemon, Client, Duration)> {
         let log = home.log();
         let mut command = Command::new(env!("CARGO_BIN_EXE_hermesd"));
         command
@@ -36,6 +49,7 @@ impl Daemon {
             .env("HOME", home.path())
             .env("HERMES_HOME", home.path())
             .env("TZ", "UTC")
+            .envs(environment.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(File::options().create(true).append(true).open(&log)?);

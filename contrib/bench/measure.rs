@@ -23,6 +23,8 @@ pub(crate) struct Numbers {
     pub(crate) ready: Samples,
     pub(crate) unnamed: Samples,
     pub(crate) wait: Samples,
+    /// The same with a daemon whose commits do not wait for the disk. Only on a small database.
+    pub(crate) unflushed: Samples,
     /// Of the same handoffs, the time up to each stage since the one before (the first since the request).
     pub(crate) stages: Vec<(String, Samples)>,
     pub(crate) event: Samples,
@@ -52,6 +54,7 @@ impl Numbers {
             ready: Samples::default(),
             unnamed: Samples::default(),
             wait: Samples::default(),
+            unflushed: Samples::default(),
             stages: Vec::new(),
             event: Samples::default(),
             claimed: Samples::default(),
@@ -90,7 +93,11 @@ pub(crate) async fn all(scale: &Scale) -> Outcome<Vec<Numbers>> {
     }
     progress("idle when fresh", began);
     let began = Instant::now();
-    one_by_one(&homes, &daemons, scale, &mut numbers).await?;
+    let beside = Home::make(Kind::Small, scale)?;
+    let unflushed = Daemon::start_without_flushes(&beside).await?;
+    one_by_one(&homes, &daemons, &unflushed, scale, &mut numbers).await?;
+    unflushed.stop()?;
+    beside.check_completed(Purpose::Wait, scale)?;
     progress("one after the other", began);
     let began = Instant::now();
     bursts(&daemons, scale, &mut numbers).await?;
@@ -152,9 +159,11 @@ async fn idle(daemons: &[Daemon], scale: &Scale) -> Outcome<Vec<Idle>> {
 async fn one_by_one(
     homes: &[Home],
     daemons: &[Daemon],
+    unflushed: &Daemon,
     scale: &Scale,
     numbers: &mut [Numbers],
 ) -> Outcome<()> {
+    let mut beside = Numbers::new(Kind::Small);
     let turn_of = |sessions: &[String], turn: usize| {
         let from = sessions.len() * turn / TURNS;
         let to = sessions.len() * (turn + 1) / TURNS;
@@ -177,7 +186,10 @@ async fn one_by_one(
             let sessions = turn_of(&foreign, turn);
             in_time(drive::foreign_rows(home, daemon, &sessions, numbers)).await?;
         }
+        let sessions = turn_of(&wait, turn);
+        in_time(drive::requests_waited(unflushed, &sessions, &mut beside)).await?;
     }
+    numbers[0].unflushed = beside.wait;
     Ok(())
 }
 

@@ -20,7 +20,7 @@ pub(super) async fn open(
     config: &Config,
     stop: &CancellationToken,
 ) -> Result<Option<Store>, DaemonError> {
-    let (begun, mut told) = (Instant::now(), false);
+    let (begun, mut logged) = (Instant::now(), false);
     loop {
         let (home, accept_newer) = (config.home.clone(), config.accept_newer_schema);
         let opening = move || Store::open(&home, OpenMode::Create, accept_newer);
@@ -30,7 +30,7 @@ pub(super) async fn open(
         };
         match opened {
             Ok(Err(error @ StoreError::Busy(_))) if begun.elapsed() < LOCKED_AT_START => {
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut logged, true) {
                     let message_id = message_id::DATABASE_LOCKED;
                     tracing::warn!(message_id, %error, "the start waits for the database");
                 }

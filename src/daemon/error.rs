@@ -27,7 +27,7 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// Documented in `hermesd --help`. A restart mends none but 1.
+    /// Documented in `hermesd --help`. A restart helps with none but 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             DaemonError::Config(_) => 78,
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_faults_that_no_restart_mends_prevent_one() {
+    async fn the_exit_code_tells_whether_a_restart_can_help() {
         let panicked = tokio::spawn(async { panic!("on purpose") }).await;
         let error = queue_end(panicked).unwrap_err();
         assert_eq!(error.exit_code(), 1, "{error}");

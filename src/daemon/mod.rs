@@ -342,7 +342,7 @@ pub async fn run(
     let Some(store) = database::open(&config, &stop.draining).await? else {
         return Ok(());
     };
-    let daemon = Daemon::assemble(config.clone(), store).reloading(reload);
+    let daemon = Daemon::assemble(config.clone(), store.clone()).reloading(reload);
     let daemon = daemon.listening().await;
     let activated = listener::activated().map_err(|source| DaemonError::Io {
         what: "the socket from systemd cannot be used",
@@ -357,7 +357,10 @@ pub async fn run(
     };
     lock.record_socket(&socket);
     tracing::info!(message_id = message_id::READY, version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
-    daemon.serve(listener, doorman, stop).await?;
+    let served = daemon.serve(listener, doorman, stop).await;
+    // Explicitly: clients that are still connected hold the store too.
+    store.close();
+    served?;
     tracing::info!("stopped");
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Files that people send: brought into the home under names that are ours, before the agent hears of them.
 
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Inner;
 use crate::platform::{Platform, RemoteFile, Tries, Unsent, with_retries};
@@ -81,10 +81,10 @@ impl Inner {
             let _ = std::fs::remove_file(&part);
             return Err(unsent.to_string());
         }
-        let private = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(&part, private)
-            .and_then(|()| std::fs::rename(&part, &path))
-            .map_err(|e| e.to_string())?;
+        let to = path.clone();
+        let placed = tokio::task::spawn_blocking(move || put_in_place(&part, &to)).await;
+        let placed = placed.map_err(|e| e.to_string())?;
+        placed.map_err(|e| e.to_string())?;
         Ok(Attachment {
             kind: file.kind,
             path,
@@ -101,6 +101,17 @@ impl Inner {
             .create(&directory)
             .map_err(|e| format!("{} cannot be made: {e}", directory.display()))?;
         Ok(directory.join(name))
+    }
+}
+
+/// Gives a file that was fetched its name. It is on the disk then: the platform is not asked for it again.
+fn put_in_place(part: &Path, path: &Path) -> std::io::Result<()> {
+    std::fs::set_permissions(part, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::File::open(part)?.sync_all()?;
+    std::fs::rename(part, path)?;
+    match path.parent() {
+        Some(directory) => std::fs::File::open(directory)?.sync_all(),
+        None => Ok(()),
     }
 }
 

@@ -53,7 +53,7 @@ impl Store {
         messages: usize,
     ) -> Result<(), StoreError> {
         let words = [session_id, command, name].map(str::to_owned);
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             let [session_id, command, name] = &words;
             c.execute(
                 "INSERT INTO hermesd_acp_sessions (session_id, command, name, messages) VALUES (?1, ?2, ?3, ?4)

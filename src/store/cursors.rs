@@ -33,7 +33,7 @@ impl Store {
         value: &str,
     ) -> Result<(), StoreError> {
         let row = (platform.to_owned(), account.to_owned(), value.to_owned());
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             let mut upsert = c.prepare_cached(
                 "INSERT INTO hermesd_cursors (platform, account, value, at) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT (platform, account) DO UPDATE SET value = ?3, at = ?4",

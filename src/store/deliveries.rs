@@ -125,7 +125,7 @@ impl Store {
 
     /// It was not handed over after all.
     pub async fn delivery_put_back(&self, id: i64) -> Result<(), StoreError> {
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             c.prepare_cached("UPDATE hermesd_deliveries SET state = 'pending' WHERE id = ?1 AND state = 'sending'")?
                 .execute([id])?;
             Ok(())
@@ -138,7 +138,8 @@ impl Store {
         id: i64,
         outcome: Result<String, String>,
     ) -> Result<(), StoreError> {
-        self.write(move |c| end(c, id, outcome.as_ref())).await
+        self.write_unflushed(move |c| end(c, id, outcome.as_ref()))
+            .await
     }
 }
 

@@ -46,7 +46,8 @@ pub enum StoreError {
     #[error("database: {0}")]
     Sqlite(#[from] rusqlite::Error),
     #[error(
-        "{0} is another file than the one that was opened: hermesd has to be started anew to use it"
+        "{path} is another file than the one that hermesd opened: stop every program that uses it, remove {path}-wal and \
+         {path}-shm, which belong to the old file, and start hermesd again", path = .0.display()
     )]
     Replaced(PathBuf),
     #[error("the database is closed")]

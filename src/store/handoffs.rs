@@ -5,7 +5,7 @@
 
 use rusqlite::{OptionalExtension, ToSql, params};
 
-use super::journal::{self, Changed, Evidence};
+use super::journal::{self, Evidence};
 use super::{
     Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, binding, deliveries,
     lenient, messages, moves, sessions, turns,
@@ -177,7 +177,7 @@ impl Store {
         home_of: impl Fn(&str) -> Option<Home> + Send + 'static,
     ) -> Result<Option<Claim>, StoreError> {
         let (session_id, owner) = (session_id.to_owned(), owner.to_owned());
-        self.change(move |c, changed| {
+        self.change_unflushed(move |c, changed| {
             let claimed = c
                 .prepare_cached(
                     "UPDATE sessions SET handoff_state = 'running' WHERE id = ?1 AND handoff_state = 'pending'",
@@ -287,7 +287,7 @@ impl Store {
     pub async fn record_thread(&self, claim: &Claim, opened: &Opened) -> Result<(), StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
         let opened = serde_json::to_string(opened).unwrap_or_default();
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             journal::advance(
                 c,
                 id,
@@ -318,7 +318,7 @@ impl Store {
             claim.handoff.session_id.clone(),
         );
         let (key, source) = (key.to_owned(), source.clone());
-        self.change(move |c, changed| {
+        self.change_unflushed(move |c, changed| {
             if shared && journal::is_taken(c, id, &key)? {
                 return Ok(false);
             }
@@ -350,7 +350,7 @@ impl Store {
             claim.fence,
             claim.handoff.session_id.clone(),
         );
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             let said = match answer.scribe {
                 Scribe::We => {
                     if let Some(usage) = answer.reply.usage {
@@ -452,29 +452,6 @@ impl Store {
                 .collect()
         })
         .await
-    }
-
-    /// A write that may change bindings: those that it names reach the mirror once it is committed.
-    pub(super) async fn change<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: Fn(&rusqlite::Connection, &mut Changed<'_>) -> Result<T, StoreError> + Send + 'static,
-    {
-        let scope = self.scope();
-        let (value, keys) = self
-            .write(move |c| {
-                let mut changed = Changed {
-                    scope: &scope,
-                    keys: Vec::new(),
-                };
-                let value = work(c, &mut changed)?;
-                Ok((value, changed.keys))
-            })
-            .await?;
-        for key in keys {
-            self.mirror(&key).await;
-        }
-        Ok(value)
     }
 }
 

@@ -109,7 +109,7 @@ impl Store {
         files: Vec<Attachment>,
     ) -> Result<(), StoreError> {
         let (text, files) = (text.to_owned(), Files::Saved(files));
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             c.execute(
                 "UPDATE hermesd_inbound SET text = ?2, files = ?3 WHERE id = ?1 AND state = 'received'",
                 params![id, text, serde_json::to_string(&files).ok()],
@@ -121,13 +121,17 @@ impl Store {
 
     /// What the chat is shown of its answer.
     pub async fn set_draft(&self, id: i64, draft: &Draft) -> Result<(), StoreError> {
-        let draft = draft.clone();
-        self.write(move |c| {
+        let (draft, about_to_send) = (draft.clone(), *draft == Draft::Sending);
+        let set = move |c: &Connection| {
             c.prepare_cached("UPDATE hermesd_inbound SET draft = ?2 WHERE id = ?1")?
                 .execute(params![id, draft.column()])?;
             Ok(())
-        })
-        .await
+        };
+        // A mark that is lost behind the message would let it be sent a second time without a word.
+        match about_to_send {
+            true => self.write(set).await,
+            false => self.write_unflushed(set).await,
+        }
     }
 
     /// Turns a wish to try again into the words that were last said in the session: those, and what came of them, are taken

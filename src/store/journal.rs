@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::binding::Displaced;
 use super::messages::{self, Said};
-use super::{Claim, StoreError, deliveries, earlier, lenient};
+use super::{Claim, Store, StoreError, deliveries, earlier, lenient};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 use crate::platform::Home;
@@ -18,6 +18,50 @@ use crate::session::Session;
 pub(super) struct Changed<'a> {
     pub(super) scope: &'a str,
     pub(super) keys: Vec<String>,
+}
+
+impl Store {
+    /// A write that may change bindings: those that it names reach the mirror once it is committed.
+    pub(super) async fn change<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection, &mut Changed<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let changed = self.write(within(self.scope(), work)).await?;
+        self.mirror_changed(changed).await
+    }
+
+    /// Like [`Store::change`], for steps that a restart repeats.
+    pub(super) async fn change_unflushed<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection, &mut Changed<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let changed = self.write_unflushed(within(self.scope(), work)).await?;
+        self.mirror_changed(changed).await
+    }
+
+    async fn mirror_changed<T>(&self, (value, keys): (T, Vec<String>)) -> Result<T, StoreError> {
+        for key in keys {
+            self.mirror(&key).await;
+        }
+        Ok(value)
+    }
+}
+
+/// The work of a transaction, which returns the bindings that it has changed as well.
+fn within<T>(
+    scope: String,
+    work: impl Fn(&Connection, &mut Changed<'_>) -> Result<T, StoreError>,
+) -> impl Fn(&Connection) -> Result<(T, Vec<String>), StoreError> {
+    move |c| {
+        let mut changed = Changed {
+            scope: &scope,
+            keys: Vec::new(),
+        };
+        let value = work(c, &mut changed)?;
+        Ok((value, changed.keys))
+    }
 }
 
 /// Journal rows in flight whose session's row says otherwise, with what it says.

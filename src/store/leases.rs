@@ -24,7 +24,7 @@ impl Store {
     /// Keeps the leases of one owner alive.
     pub async fn renew_leases(&self, owner: &str, until: f64) -> Result<(), StoreError> {
         let owner = owner.to_owned();
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             let renew = "UPDATE hermesd_handoffs INDEXED BY hermesd_handoffs_in_flight SET lease_until = ?2
                          WHERE state IN ('pending', 'running') AND state = 'running' AND owner = ?1";
             c.execute(renew, params![owner, until])?;
@@ -96,7 +96,7 @@ impl Store {
         home_of: impl Fn(&str) -> Option<Home> + Send + 'static,
     ) -> Result<Option<Claim>, StoreError> {
         let (orphan, owner) = (orphan.clone(), owner.to_owned());
-        self.change(move |c, changed| {
+        self.change_unflushed(move |c, changed| {
             let session = sessions::by_id(c, &orphan.session_id)?;
             let Some(session) = session.filter(|s| s.handoff_state.as_deref() == Some("running"))
             else {

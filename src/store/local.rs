@@ -36,7 +36,7 @@ impl Store {
     ) -> Result<i64, StoreError> {
         let (chat_id, title, open_key) =
             (chat_id.to_owned(), title.to_owned(), open_key.to_owned());
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             let mut insert = c.prepare_cached(
                 "INSERT INTO hermesd_local_threads (chat_id, title, open_key, created_at) VALUES (?1, ?2, ?3, ?4)
                  ON CONFLICT (open_key) DO NOTHING",
@@ -78,7 +78,7 @@ impl Store {
         send_key: &str,
     ) -> Result<LocalMessage, StoreError> {
         let (source, text, send_key) = (source.clone(), text.to_owned(), send_key.to_owned());
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             let new = insert(c, &source, "agent", &text, Some(&send_key))?;
             if let Some(message) = new {
                 return Ok(message);

@@ -41,6 +41,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::metrics::Database;
+use writer::Needs;
 
 pub use deliveries::{Delivery, DeliveryState, Extra, NewDelivery};
 pub use error::StoreError;
@@ -60,7 +61,7 @@ pub use sessions::{SessionFilter, SessionMatch};
 pub use terminals::{Candidate, Terminal, Typed};
 pub use turns::{Begun, INTERRUPTED, Scribe, TurnEnd};
 
-/// A handle that any task may clone and use. The last one dropped closes the database.
+/// A handle that any task may clone and use. The last one dropped closes the database, if [`Store::close`] did not.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -70,9 +71,10 @@ struct Inner {
     file: open::File,
     /// Hermes' name for this home's share of the routing table.
     scope: String,
+    // Readers are dropped before the writer, whose connection closes last and leaves no log behind.
+    readers: readers::Readers,
     writer: writer::Writer,
     meter: Database,
-    readers: readers::Readers,
     mirror: routing::Mirror,
 }
 
@@ -97,7 +99,7 @@ impl Store {
         Ok(Store {
             inner: Arc::new(Inner {
                 readers: readers::Readers::new(file.clone()),
-                writer: writer::Writer::start(connection, checkpoints, meter.clone()),
+                writer: writer::Writer::start(connection, file.clone(), checkpoints, meter.clone()),
                 meter,
                 scope: sessions_dir.to_string_lossy().into_owned(),
                 file,
@@ -119,14 +121,24 @@ impl Store {
         self.inner.scope.clone()
     }
 
-    /// Runs `work` in a write transaction, together with whatever else is waiting; returns when it is committed.
-    /// `work` may run twice (a busy or failed group is tried again alone), so it must not change what it captured.
+    /// Runs `work` in a write transaction, together with whatever else is waiting; returns when it is committed and on the
+    /// disk. `work` may run twice (a busy or failed group is tried again alone), so it must not change what it captured.
     async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.inner.writer.run(work).await
+        self.inner.writer.run(Needs::DurableCommit, work).await
+    }
+
+    /// Like [`Store::write`], for steps that a restart repeats or does without: a power cut may lose them, no other crash
+    /// does. What a person or a platform was told, and what they will not say again, needs [`Store::write`].
+    async fn write_unflushed<T, F>(&self, work: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.inner.writer.run(Needs::Commit, work).await
     }
 
     async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
@@ -153,6 +165,13 @@ impl Store {
     /// The daemon stops: what another program's lock holds up is left for the next start.
     pub fn hurry(&self) {
         self.inner.writer.hurry();
+    }
+
+    /// Closes the database: the last act of a program that uses it. What was handed over is committed, and where no other
+    /// program has the database open, all of it is in `state.db` itself. Blocks for a moment. Any later call fails.
+    pub fn close(&self) {
+        self.inner.readers.close();
+        self.inner.writer.close();
     }
 
     /// How long ago this program last wrote anything.

@@ -39,7 +39,19 @@ pub(super) fn open(
             why: e.to_string(),
         })?;
     }
-    connect(path, mode).map_err(|e| explain(path, e))
+    let connection = connect(path, mode).map_err(|e| explain(path, e))?;
+    flush_log(path);
+    Ok(connection)
+}
+
+/// A program that was killed may have written commits that are not on the disk yet. We act on what they say from now on, so
+/// they have to be as durable as our own.
+fn flush_log(path: &Path) {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    if let Err(error) = std::fs::File::open(&log).and_then(|file| file.sync_data()) {
+        tracing::debug!(%error, "the log of the database was not flushed");
+    }
 }
 
 /// The home holds conversations: a fresh one is for its owner alone.
@@ -121,7 +133,7 @@ fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
         });
     }
     // Write-ahead logging lets other programs read while we write; with it, NORMAL keeps every commit across a crash
-    // of any process, and gives up at most the last moments when the machine itself loses power.
+    // of any process. The writer asks for more where a commit has to survive a power cut.
     let journal: String =
         connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
     tracing::debug!(journal, "database opened");

@@ -39,7 +39,7 @@ impl Store {
                     "DELETE FROM {table} WHERE id IN (SELECT value FROM json_each(?2)) AND {ended}"
                 );
                 removed += self
-                    .write(move |c| Ok(c.execute(&sql, params![before, ids])?))
+                    .write_unflushed(move |c| Ok(c.execute(&sql, params![before, ids])?))
                     .await?;
             }
         }

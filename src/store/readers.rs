@@ -1,7 +1,7 @@
 //! A few read-only connections, lent to blocking tasks one at a time.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
@@ -10,10 +10,15 @@ use super::StoreError;
 use super::open::{self, File};
 
 const READERS: usize = 4;
+/// How long closing waits for reads in progress.
+const LAST_READS: Duration = Duration::from_secs(1);
+
+/// Connections that wait for their next use. `None`: the store is closed.
+type Idle = Mutex<Option<Vec<Connection>>>;
 
 pub(super) struct Readers {
     file: File,
-    idle: Arc<Mutex<Vec<Connection>>>,
+    idle: Arc<Idle>,
     permits: Arc<Semaphore>,
 }
 
@@ -21,7 +26,7 @@ impl Readers {
     pub(super) fn new(file: File) -> Readers {
         Readers {
             file,
-            idle: Arc::default(),
+            idle: Arc::new(Mutex::new(Some(Vec::new()))),
             permits: Arc::new(Semaphore::new(READERS)),
         }
     }
@@ -45,6 +50,17 @@ impl Readers {
         task.await.map_err(|_| StoreError::Closed)?
     }
 
+    /// Closes the connections. Reads in progress are waited for, but not long.
+    pub(super) fn close(&self) {
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.take();
+        }
+        let begun = Instant::now();
+        while self.permits.available_permits() < READERS && begun.elapsed() < LAST_READS {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// The same on the caller's own thread: for looks at single rows by their key, which take less time than handing them
     /// to another thread. A reader never waits for a writer.
     pub(super) fn look<T>(
@@ -57,19 +73,24 @@ impl Readers {
 
 fn lend<T>(
     file: &File,
-    idle: &Mutex<Vec<Connection>>,
+    idle: &Idle,
     work: impl FnOnce(&Connection) -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     if fails_for_a_test(file) {
         return Err(StoreError::Busy(Duration::ZERO));
     }
-    let lent = idle.lock().ok().and_then(|mut idle| idle.pop());
+    let lent = match idle.lock() {
+        Ok(mut idle) => idle.as_mut().ok_or(StoreError::Closed)?.pop(),
+        Err(_) => None,
+    };
     let connection = match lent {
         Some(connection) => connection,
         None => connect(file)?,
     };
     let result = work(&connection);
-    if let Ok(mut idle) = idle.lock() {
+    if let Ok(mut idle) = idle.lock()
+        && let Some(idle) = idle.as_mut()
+    {
         idle.push(connection);
     }
     result

@@ -72,7 +72,7 @@ impl Store {
     /// What has been streamed so far, in case nobody lives to tell the end.
     pub async fn keep_partial(&self, session_id: &str, partial: String) -> Result<(), StoreError> {
         let session_id = session_id.to_owned();
-        self.write(move |c| {
+        self.write_unflushed(move |c| {
             c.prepare_cached(
                 "UPDATE hermesd_turns SET partial = ?2 WHERE session_id = ?1 AND running = 1",
             )?

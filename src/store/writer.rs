@@ -1,5 +1,6 @@
-//! The one thread that writes. Jobs that wait together are committed together.
+//! The one thread that writes. Jobs that wait together are committed together, and reach the disk together.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -9,6 +10,7 @@ use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use super::checkpoint::Checkpoints;
+use super::open::File;
 use super::trouble::Trouble;
 use super::{StoreError, messages};
 use crate::metrics::Database;
@@ -26,9 +28,26 @@ const LAST_PATIENCE: Duration = Duration::from_millis(500);
 /// the writer looks for the next one, and whoever has the writer to itself for its answer, before they go to sleep.
 const ATTENTION: Duration = Duration::from_micros(500);
 
+/// Set by the benchmark alone: no commit flushes the disk, which shows what the flushes cost.
+const NO_FLUSHES: &str = "HERMESD_BENCH_NO_FLUSHES";
+
+/// What a job needs of the writer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// A commit that is on the disk before the caller hears of it.
+    DurableCommit,
+    /// A commit that survives the end of this process; the next durable one brings it to the disk.
+    Commit,
+    /// Only an answer of the connection: no transaction.
+    Answer,
+}
+
 pub(super) struct Writer {
-    jobs: Option<mpsc::Sender<Box<dyn Job>>>,
-    closing: Arc<AtomicBool>,
+    jobs: mpsc::Sender<Box<dyn Job>>,
+    /// Locks of other programs are waited for only briefly.
+    hurry: Arc<AtomicBool>,
+    /// No more jobs are accepted.
+    closed: Arc<AtomicBool>,
     asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
     started: Instant,
@@ -43,13 +62,12 @@ trait Job: Send {
     fn finish(self: Box<Self>, commit: Result<(), StoreError>);
     /// Why it failed, if it did.
     fn fault(&self) -> Option<&StoreError>;
-    /// Jobs that only ask something of the connection need no transaction.
-    fn transactional(&self) -> bool;
+    fn needs(&self) -> Needs;
 }
 
 struct Work<T, F> {
     work: F,
-    transactional: bool,
+    needs: Needs,
     result: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -81,8 +99,8 @@ where
         self.result.as_ref()?.as_ref().err()
     }
 
-    fn transactional(&self) -> bool {
-        self.transactional
+    fn needs(&self) -> Needs {
+        self.needs
     }
 }
 
@@ -100,24 +118,30 @@ impl Job for Nothing {
         None
     }
 
-    fn transactional(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::Answer
     }
 }
 
 impl Writer {
     pub(super) fn start(
         connection: Connection,
+        file: File,
         checkpoints: Checkpoints,
         meter: Database,
     ) -> Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        let (closing, asleep) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+        let (hurry, closed) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
+        let asleep = Arc::<AtomicBool>::default();
         let (last_write, started) = (Arc::<AtomicU64>::default(), Instant::now());
         let desk = Desk {
             connection,
+            file,
             checkpoints,
-            closing: closing.clone(),
+            flushes: Cell::new(false),
+            never_flush: std::env::var_os(NO_FLUSHES).is_some(),
+            hurry: hurry.clone(),
+            closed: closed.clone(),
             asleep: asleep.clone(),
             last_write: last_write.clone(),
             started,
@@ -128,8 +152,9 @@ impl Writer {
             .name("store-writer".into())
             .spawn(move || desk.serve(queue));
         Writer {
-            jobs: Some(jobs),
-            closing,
+            jobs,
+            hurry,
+            closed,
             asleep,
             last_write,
             started,
@@ -145,37 +170,38 @@ impl Writer {
 
     /// Locks of other programs are waited out only briefly from now on.
     pub(super) fn hurry(&self) {
-        self.closing.store(true, Ordering::Relaxed);
+        self.hurry.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes no more jobs, commits those that wait, and closes the connection. Returns when that is done.
+    pub(super) fn close(&self) {
+        self.hurry();
+        self.closed.store(true, Ordering::Release);
+        // A queue that is full keeps the thread awake anyway.
+        let _ = self.jobs.try_send(Box::new(Nothing));
+        let thread = self.thread.lock().ok().and_then(|mut it| it.take());
+        if let Some(thread) = thread {
+            let _ = thread.join();
+        }
     }
 
     /// A write will come in a moment: it should not find the writer asleep.
     pub(super) fn wake(&self) {
-        if self.asleep.load(Ordering::Relaxed)
-            && let Some(jobs) = &self.jobs
-        {
+        if self.asleep.load(Ordering::Relaxed) {
             // A queue that is full keeps it awake anyway.
-            let _ = jobs.try_send(Box::new(Nothing));
+            let _ = self.jobs.try_send(Box::new(Nothing));
         }
-    }
-
-    pub(super) async fn run<T, F>(&self, work: F) -> Result<T, StoreError>
-    where
-        T: Send + 'static,
-        F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
-    {
-        self.submit(work, true).await
     }
 
     /// Asked on the writing connection, `data_version` moves only for commits that are not ours.
     pub(super) async fn data_version(&self) -> Result<i64, StoreError> {
-        self.submit(
-            |c| Ok(c.pragma_query_value(None, "data_version", |row| row.get(0))?),
-            false,
-        )
+        self.run(Needs::Answer, |c| {
+            Ok(c.pragma_query_value(None, "data_version", |row| row.get(0))?)
+        })
         .await
     }
 
-    async fn submit<T, F>(&self, work: F, transactional: bool) -> Result<T, StoreError>
+    pub(super) async fn run<T, F>(&self, needs: Needs, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
@@ -183,13 +209,12 @@ impl Writer {
         let (reply, mut answer) = oneshot::channel();
         let job = Box::new(Work {
             work,
-            transactional,
+            needs,
             result: None,
             reply,
         });
-        let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
-        let alone = jobs.capacity() == jobs.max_capacity();
-        jobs.send(job).await.map_err(|_| StoreError::Closed)?;
+        let alone = self.jobs.capacity() == self.jobs.max_capacity();
+        self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         if alone {
             let asked = Instant::now();
             while asked.elapsed() < ATTENTION {
@@ -212,20 +237,20 @@ impl Writer {
 impl Drop for Writer {
     /// Whatever was handed over is still written before the connection closes.
     fn drop(&mut self) {
-        self.hurry();
-        drop(self.jobs.take());
-        let thread = self.thread.get_mut().ok().and_then(Option::take);
-        if let Some(thread) = thread {
-            let _ = thread.join();
-        }
+        self.close();
     }
 }
 
 /// What the thread works with.
 struct Desk {
     connection: Connection,
+    file: File,
     checkpoints: Checkpoints,
-    closing: Arc<AtomicBool>,
+    /// Whether the connection flushes the disk at a commit.
+    flushes: Cell<bool>,
+    never_flush: bool,
+    hurry: Arc<AtomicBool>,
+    closed: Arc<AtomicBool>,
     asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
     started: Instant,
@@ -238,14 +263,19 @@ impl Desk {
         let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP);
         while let Some(first) = self.next_job(&mut queue) {
             group.push(first);
+            if self.closed.load(Ordering::Acquire) {
+                // What waits is still done; then there is no next job.
+                queue.close();
+            }
             while group.len() < GROUP {
                 match queue.try_recv() {
                     Ok(job) => group.push(job),
                     Err(_) => break,
                 }
             }
-            let (writes, questions): (Vec<_>, Vec<_>) =
-                group.drain(..).partition(|job| job.transactional());
+            let (writes, questions): (Vec<_>, Vec<_>) = group
+                .drain(..)
+                .partition(|job| job.needs() != Needs::Answer);
             if !writes.is_empty() {
                 self.note_write();
                 self.commit(writes);
@@ -258,10 +288,11 @@ impl Desk {
             }
         }
         drop(self.checkpoints);
-        // Errors here would only repeat what the last commit said.
+        // Errors here would only repeat what the last commit said. Where other programs use the log, as much is brought in
+        // as they allow, without waiting for them.
         let _ = self
             .connection
-            .execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
+            .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
     }
 
     /// The next job, for which the thread stays awake a moment; `None` when there will be none.
@@ -302,6 +333,12 @@ impl Desk {
                 .into_iter()
                 .for_each(|job| job.finish(Err(StoreError::Busy(waited))));
         }
+        // A commit into a file that is no longer in its place is lost, so it must not be acknowledged.
+        if self.file.is_replaced() {
+            return group
+                .into_iter()
+                .for_each(|job| job.finish(Err(StoreError::Replaced(self.file.path.clone()))));
+        }
         if !alone && !matches!(outcome, Ok(Done::Committed)) {
             // Savepoints would keep them apart too, but make the full-text index flush at every one.
             return group.into_iter().for_each(|job| self.commit(vec![job]));
@@ -314,6 +351,7 @@ impl Desk {
 
     fn transaction(&self, group: &mut [Box<dyn Job>]) -> Result<Done, StoreError> {
         let connection = &self.connection;
+        self.set_flushes(group.iter().any(|job| job.needs() == Needs::DurableCommit))?;
         self.begin()?;
         let outcome = if group.iter_mut().all(|job| job.run(connection)) {
             self.finish().map(|()| Done::Committed)
@@ -333,6 +371,19 @@ impl Desk {
         Ok(())
     }
 
+    /// Whether the next commit is on the disk when it returns. One flush brings all commits before it there as well.
+    fn set_flushes(&self, wanted: bool) -> Result<(), StoreError> {
+        let wanted = wanted && !self.never_flush;
+        if self.flushes.get() != wanted {
+            self.connection.execute_batch(match wanted {
+                true => "PRAGMA synchronous = FULL",
+                false => "PRAGMA synchronous = NORMAL",
+            })?;
+            self.flushes.set(wanted);
+        }
+        Ok(())
+    }
+
     fn begin(&self) -> Result<(), StoreError> {
         let started = Instant::now();
         loop {
@@ -347,7 +398,7 @@ impl Desk {
             if !error.is_busy() {
                 return Err(error);
             }
-            let patience = match self.closing.load(Ordering::Relaxed) {
+            let patience = match self.hurry.load(Ordering::Relaxed) {
                 false => PATIENCE,
                 true => LAST_PATIENCE,
             };

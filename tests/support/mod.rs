@@ -15,6 +15,7 @@ pub mod scripted;
 mod seed;
 mod talk;
 pub mod telegram;
+pub mod traced;
 mod wire;
 
 use std::io::Write;
