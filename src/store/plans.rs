@@ -50,8 +50,8 @@ const MAY_SCAN: [(&str, &str); 7] = [
         "walks handoffs by age, stops at the limit",
     ),
     (
-        "ORDER BY id LIMIT ?1) WHERE",
-        "pruning looks at the oldest rows, stops at the limit",
+        "ORDER BY id LIMIT ?3",
+        "pruning walks through the table once a day, in portions",
     ),
 ];
 
@@ -248,7 +248,7 @@ fn statements() -> Vec<String> {
         let path = file.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         // Statements of these run once, at the start, or are definitions.
-        if matches!(name.as_str(), "schema" | "open" | "plans") {
+        if matches!(name.as_str(), "schema" | "numbered" | "open" | "plans") {
             continue;
         }
         let source = std::fs::read_to_string(&path).unwrap();
@@ -315,7 +315,7 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
         ("journal", "columns") => vec!["", ", sent_ids = ?4"],
         ("local", "MESSAGE") => vec!["id, chat_id, thread_id, author, text, at"],
         ("prune", "table") => vec!["hermesd_inbound", "hermesd_deliveries"],
-        ("prune", "ended") => vec!["state = 'failed' AND ?2"],
+        ("prune", "ended") => vec!["state = 'failed' AND ?1"],
         ("moves" | "routing", "assignments") => vec!["source = 'cli'"],
         ("routing", "SOFT_ENDS") => vec!["('agent_close', 'ws_orphan_reap')"],
         ("search", "index") => vec!["messages_fts", "messages_fts_trigram"],

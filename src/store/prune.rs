@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::{Store, StoreError};
 use crate::clock;
@@ -33,36 +33,37 @@ impl Store {
         for (table, ended) in TABLES {
             let mut behind = 0;
             // One pass over the table, in portions. Rows that have not ended are passed over.
-            while let Some((last, ids)) = self.ended_behind(table, ended, before, behind).await? {
-                behind = last;
-                let sql = format!(
-                    "DELETE FROM {table} WHERE id IN (SELECT value FROM json_each(?2)) AND {ended}"
-                );
-                removed += self
-                    .write_unflushed(move |c| Ok(c.execute(&sql, params![before, ids])?))
-                    .await?;
+            loop {
+                let ids = self.ended_behind(table, ended, before, behind).await?;
+                let Some(last) = ids.last() else { break };
+                behind = *last;
+                let sql = format!("DELETE FROM {table} WHERE id = ?2 AND {ended}");
+                let remove = move |c: &Connection| {
+                    let mut statement = c.prepare(&sql)?;
+                    ids.iter().try_fold(0, |removed, id| {
+                        Ok(removed + statement.execute(params![before, id])?)
+                    })
+                };
+                removed += self.write_unflushed(remove).await?;
             }
         }
         Ok(removed)
     }
 
-    /// The next ids behind `behind` that may be removed, as JSON, and the last of them.
+    /// The next ids behind `behind` that may be removed.
     async fn ended_behind(
         &self,
         table: &'static str,
         ended: &'static str,
         before: f64,
         behind: i64,
-    ) -> Result<Option<(i64, String)>, StoreError> {
+    ) -> Result<Vec<i64>, StoreError> {
         self.read(move |c| {
-            let sql = format!(
-                "SELECT max(id), json_group_array(id) FROM
-                   (SELECT id FROM {table} WHERE id > ?2 AND {ended} ORDER BY id LIMIT ?3)"
-            );
-            let found = c.query_row(&sql, params![before, behind, AT_ONCE], |row| {
-                Ok((row.get::<_, Option<i64>>(0)?, row.get(1)?))
-            })?;
-            Ok(found.0.map(|last| (last, found.1)))
+            let sql =
+                format!("SELECT id FROM {table} WHERE id > ?2 AND {ended} ORDER BY id LIMIT ?3");
+            let mut statement = c.prepare(&sql)?;
+            let ids = statement.query_map(params![before, behind, AT_ONCE], |row| row.get(0))?;
+            Ok(ids.collect::<Result<_, _>>()?)
         })
         .await
     }
