@@ -73,7 +73,8 @@ fn belongs(c: &Connection, session: &Session, key: &str) -> Result<bool, StoreEr
     }
     let displaced: Option<String> = c
         .prepare_cached(
-            "SELECT displaced FROM hermesd_handoffs WHERE session_id = ?1 AND state = 'running'",
+            "SELECT displaced FROM hermesd_handoffs INDEXED BY hermesd_handoffs_in_flight
+             WHERE session_id = ?1 AND state IN ('pending', 'running') AND state = 'running'",
         )?
         .query_row([&session.id], |row| row.get(0))
         .optional()?
