@@ -54,6 +54,18 @@ pub async fn ask(
     attachments: &[Attachment],
     cancel: &CancellationToken,
 ) -> Result<Reply, TurnError> {
+    ask_in(home, agent, "s", transcript, attachments, cancel).await
+}
+
+/// The same in a session by this name.
+pub async fn ask_in(
+    home: &Home,
+    agent: &dyn Agent,
+    session: &str,
+    transcript: &Transcript,
+    attachments: &[Attachment],
+    cancel: &CancellationToken,
+) -> Result<Reply, TurnError> {
     let clocks = Clocks {
         whole: PATIENCE,
         first: None,
@@ -68,9 +80,9 @@ pub async fn ask(
         Bus::default(),
         std::sync::Arc::default(),
     );
-    let (lease, streamed) = (turns.leases.take("s").await, Streamed::default());
+    let (lease, streamed) = (turns.leases.take(session).await, Streamed::default());
     let prompt = Prompt {
-        session: &Session::unborn("s", 0.0),
+        session: &Session::unborn(session, 0.0),
         transcript,
         message: &in_words("Look!", attachments),
         attachments,

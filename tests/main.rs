@@ -10,6 +10,7 @@ mod agent_command;
 mod agent_files;
 mod agent_hermes;
 mod agent_hermes_images;
+mod agent_hermes_sessions;
 mod agent_openai;
 mod agent_openai_faults;
 mod agents;

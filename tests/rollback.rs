@@ -128,6 +128,26 @@ async fn a_real_end_made_while_a_session_is_reopened_stays() {
 }
 
 #[tokio::test]
+async fn a_session_that_hermes_closes_stays_open_while_a_terminal_is_on_it() {
+    let home = Home::new();
+    let store = home.store();
+    store
+        .create_terminal_session("s", None, None, None, None)
+        .await
+        .unwrap();
+    let closed = "UPDATE sessions SET ended_at = ?1, end_reason = 'tui_close'";
+    let now = hermesd::clock::now();
+    home.sqlite().execute(closed, [now]).unwrap();
+    assert_eq!(store.reopen_handed_off(now - 1.0).await.unwrap(), ["s"]);
+    let end: Option<f64> = one(&home, "SELECT ended_at FROM sessions");
+    assert_eq!(end, None);
+    // A terminal that has left does not keep it open.
+    store.close_terminal("s", "cli_close").await.unwrap();
+    home.sqlite().execute(closed, [now]).unwrap();
+    assert!(store.reopen_handed_off(now - 1.0).await.unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn a_chat_that_moved_on_keeps_its_session_and_ours_loses_the_chats_columns() {
     let home = Home::new();
     seed_session(&home).await;

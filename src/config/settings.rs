@@ -186,7 +186,7 @@ fn all() -> Vec<Setting> {
         "agents.idle_timeout",
         time(SECOND),
         Some("15m"),
-        "An agent's process that nobody has needed for this long ends.",
+        "An agent's process that is not needed for this long ends. So does each session that Hermes has open.",
     );
     add(
         "agents.hermes.python",

@@ -268,7 +268,7 @@ impl Queue {
         {
             tracing::info!(
                 session,
-                "reopened: a chat owns this session, the terminal only left it"
+                "reopened: a chat or a terminal owns this session, another program only left it"
             );
         }
         Ok(())

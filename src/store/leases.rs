@@ -161,8 +161,8 @@ impl Store {
         Ok(closed)
     }
 
-    /// A terminal that exits after its session went to a chat ends the row that the chat now owns, and so does an agent that
-    /// lets go of a session; this reopens it.
+    /// Reopens sessions that a chat or a terminal of ours is on. A terminal that exits after its session went to a chat ends
+    /// the row, and so does Hermes when it closes a session that it had in its memory.
     pub async fn reopen_handed_off(&self, since: f64) -> Result<Vec<String>, StoreError> {
         let scope = self.scope();
         let wanted = move |c: &Connection| -> Result<Vec<String>, StoreError> {
@@ -173,10 +173,11 @@ impl Store {
                                 WHERE h.session_id = s.id AND h.session_key = s.session_key AND h.state = 'completed'
                                   AND h.ended_at >= ?1 AND h.requested_at <= s.ended_at)
                         OR (end_reason <> 'cli_close'
-                            AND EXISTS (SELECT 1 FROM gateway_routing g
-                                        WHERE g.scope = ?2 AND g.session_key = s.session_key
-                                          AND json_valid(g.entry_json)
-                                          AND json_extract(g.entry_json, '$.session_id') = s.id)))
+                            AND (EXISTS (SELECT 1 FROM hermesd_terminals t WHERE t.session_id = s.id)
+                                 OR EXISTS (SELECT 1 FROM gateway_routing g
+                                            WHERE g.scope = ?2 AND g.session_key = s.session_key
+                                              AND json_valid(g.entry_json)
+                                              AND json_extract(g.entry_json, '$.session_id') = s.id))))
                  ORDER BY ended_at",
             )?;
             let ids = statement.query_map(params![since, scope], |row| row.get(0))?;

@@ -267,12 +267,31 @@ def a_session_that_hermes_lets_go_of_stays_open_while_a_chat_has_it(house):
     house.stop()
 
 
+def only_a_few_sessions_stay_open_in_hermes(house):
+    house.start()
+    house.chat("One\n", "--title", "Talk 0")
+    house.ctl("handoff", "local", "--session", "Talk 0")
+    sessions = [house.chat("One\n", "--title", f"Talk {n}")[0]["session"]["id"] for n in range(1, 12)]
+    log = house.home / "test.log"
+    until("four are closed", lambda: log.read_text().count("closing a session that Hermes has open") == 4)
+    threads = max(len(list(Path(f"/proc/{pid}/task").iterdir())) for pid in house.hermes())
+    assert threads < 60, threads
+    # The chat's own session stays open in the database, and both go on where they were.
+    said = house.ctl("attach", "local/1", words="Two\n").stdout
+    assert "Well: I have seen" in said, said
+    _, again = house.chat("Two\n", "--resume", "Talk 1")
+    same("error", again["error"], None)
+    same("words", [c for role, c, _ in house.rows(sessions[0]) if role == "user"], ["One", "Two"])
+    house.stop()
+
+
 TESTS = [
     a_conversation_goes_to_a_chat_and_comes_back_with_each_message_once,
     an_interrupted_answer_is_kept_once_and_the_next_one_comes,
     a_hermes_that_dies_fails_the_turn_and_is_started_anew,
     nothing_is_lost_or_doubled_when_hermesd_is_killed,
     a_session_that_hermes_lets_go_of_stays_open_while_a_chat_has_it,
+    only_a_few_sessions_stay_open_in_hermes,
     a_dangerous_command_waits_for_the_persons_word,
     a_question_of_hermes_is_answered_in_the_chat,
     whoever_leaves_while_hermes_asks_has_said_no,

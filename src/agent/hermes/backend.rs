@@ -2,7 +2,7 @@
 //! by number, what happens in a session comes as events.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::sessions::{MOST_OPEN, Open, Sessions};
 use crate::agent::AgentError;
 use crate::agent::process::{Process, Program};
 use crate::agent::supervised::Served;
@@ -28,18 +29,12 @@ pub(super) struct Backend {
     stdin: tokio::sync::Mutex<ChildStdin>,
     next: AtomicU64,
     shared: Arc<Shared>,
-    /// Sessions that it has open: our id, its own.
-    open: Mutex<HashMap<String, Open>>,
-}
-
-/// A session that the backend has in its memory.
-#[derive(Debug, Clone)]
-pub(super) struct Open {
-    /// Its name there.
-    pub(super) live: String,
-    /// What it last said in it. Where the transcript ends otherwise, somebody else has spoken since; without it, nobody
-    /// knows what it has.
-    pub(super) said: Option<String>,
+    /// Sessions that it has open, by our id.
+    pub(super) sessions: Sessions,
+    /// A task closes those that are not used any more.
+    tended: AtomicBool,
+    /// Held while surplus sessions are closed: two at a time would close too many.
+    closing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
@@ -71,7 +66,9 @@ impl Backend {
             stdin: tokio::sync::Mutex::new(stdin),
             next: AtomicU64::new(1),
             shared,
-            open: Mutex::default(),
+            sessions: Sessions::default(),
+            tended: AtomicBool::new(false),
+            closing: tokio::sync::Mutex::default(),
         };
         tokio::select! {
             () = backend.shared.ready.cancelled() => {
@@ -124,16 +121,43 @@ impl Backend {
         }
     }
 
-    pub(super) fn opened(&self, session_id: &str) -> Option<Open> {
-        locked(&self.open).get(session_id).cloned()
+    pub(super) async fn close_session(&self, open: &Open) {
+        let params = json!({"session_id": open.live});
+        if let Err(error) = self.call("session.close", params).await {
+            tracing::debug!(%error, "Hermes did not close a session");
+        }
     }
 
-    pub(super) fn remember(&self, session_id: &str, open: Open) {
-        locked(&self.open).insert(session_id.to_owned(), open);
+    /// Closes the sessions that are not worth their memory, one at a time: Hermes reads nothing else meanwhile.
+    async fn close_surplus(&self, idle: Duration) {
+        let _closing = self.closing.lock().await;
+        for (id, mut slot) in self.sessions.surplus(MOST_OPEN, idle) {
+            if let Some(open) = slot.open.take() {
+                tracing::debug!(session = id, "closing a session that Hermes has open");
+                self.close_session(&open).await;
+            }
+            self.sessions.forget(&id, slot);
+        }
     }
 
-    pub(super) fn forget(&self, session_id: &str) {
-        locked(&self.open).remove(session_id);
+    /// A turn has ended. Closes what is surplus now, and later what is not used for `idle`, without making the caller wait.
+    pub(super) fn tend(self: &Arc<Self>, idle: Duration) {
+        let backend = self.clone();
+        tokio::spawn(async move { backend.close_surplus(idle).await });
+        if self.tended.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        // It does not keep the process alive: that ends when it is not used.
+        let backend = Arc::downgrade(self);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(idle / 4).await;
+                match backend.upgrade().filter(|backend| backend.is_alive()) {
+                    Some(backend) => backend.close_surplus(idle).await,
+                    None => return,
+                }
+            }
+        });
     }
 
     /// Why it is no more.
@@ -151,11 +175,9 @@ impl Served for Backend {
 
     /// Its sessions are closed one by one, so that it keeps what it has learned; then it sees the end of its input.
     async fn close(&self) {
-        let open: Vec<Open> = locked(&self.open).drain().map(|(_, open)| open).collect();
         let ending = async {
-            for session in open {
-                let params = json!({"session_id": session.live});
-                let _ = self.call("session.close", params).await;
+            for open in self.sessions.resting() {
+                self.close_session(&open).await;
             }
             let _ = self.stdin.lock().await.shutdown().await;
             self.shared.ended.cancelled().await;

@@ -4,6 +4,7 @@
 mod backend;
 mod find;
 mod images;
+mod sessions;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,8 @@ use super::{Agent, AgentError, Answered, Prompt, Question, Reply, Sink, Usage};
 use crate::session::transcript::{Role, Transcript};
 use crate::store::Scribe;
 use crate::turn::PROBE;
-use backend::{Backend, Event, Open};
+use backend::{Backend, Event};
+use sessions::{Open, Slot};
 
 /// How long an interrupted turn may take to come to rest.
 const REST: Duration = Duration::from_secs(4);
@@ -28,6 +30,8 @@ const REST: Duration = Duration::from_secs(4);
 pub struct Hermes {
     program: Program,
     backend: Supervised<Backend>,
+    /// How long a session stays open that is not used.
+    idle: Duration,
 }
 
 impl Hermes {
@@ -35,19 +39,25 @@ impl Hermes {
         Hermes {
             program,
             backend: Supervised::new("hermes", idle),
+            idle,
         }
     }
 
-    /// The session as the backend has it: from its memory where nobody else has spoken since, else read anew.
-    async fn open(&self, backend: &Backend, prompt: &Prompt<'_>) -> Result<String, AgentError> {
+    /// The session as the backend has it: from its memory where no other program has written since, else read anew.
+    async fn open(
+        &self,
+        backend: &Backend,
+        slot: &mut Slot,
+        prompt: &Prompt<'_>,
+    ) -> Result<String, AgentError> {
         let id = &prompt.session.id;
-        if let Some(open) = backend.opened(id) {
+        if let Some(open) = slot.open.take() {
             if open.said.is_some() && open.said == last_said(prompt.transcript) {
-                return Ok(open.live);
+                let live = open.live.clone();
+                slot.open = Some(open);
+                return Ok(live);
             }
-            backend.forget(id);
-            let params = json!({"session_id": open.live});
-            let _ = backend.call("session.close", params).await;
+            backend.close_session(&open).await;
         }
         let opened = match id.as_str() {
             PROBE => backend.call("session.create", json!({})).await?,
@@ -69,11 +79,10 @@ impl Hermes {
         let live = opened["session_id"].as_str().ok_or_else(|| {
             AgentError::Failed("Hermes opened the session without a name for it".into())
         })?;
-        let open = Open {
+        slot.open = Some(Open {
             live: live.to_owned(),
             said: None,
-        };
-        backend.remember(id, open);
+        });
         Ok(live.to_owned())
     }
 }
@@ -107,20 +116,17 @@ impl Agent for Hermes {
         let opened = async {
             let backend = self.backend.get(|| Backend::start(&self.program)).await?;
             sink.alive();
-            let live = self.open(&backend, &prompt).await?;
-            let images = images::of(prompt.attachments);
-            if !images.is_empty() {
-                // A turn that ends before its words are said would leave them to the next one: that opens it anew.
-                let open = Open {
-                    live: live.clone(),
-                    said: None,
-                };
-                backend.remember(&prompt.session.id, open);
+            let mut slot = backend.sessions.reserve(&prompt.session.id).await;
+            let live = self.open(&backend, &mut slot, &prompt).await?;
+            // Until the turn has ended well, what the backend remembers may be another thing than the transcript: pictures
+            // of a turn that ends before its words are said, say.
+            if let Some(open) = &mut slot.open {
+                open.said = None;
             }
-            let sure = images::attach(&backend, &live, &images).await;
-            Ok((backend, live, sure))
+            let sure = images::attach(&backend, &live, &images::of(prompt.attachments)).await;
+            Ok((backend, slot, live, sure))
         };
-        let (backend, live, sure) = tokio::select! {
+        let (backend, mut slot, live, sure) = tokio::select! {
             opened = opened => opened?,
             () = cancel.cancelled() => return Err(AgentError::Cancelled),
         };
@@ -166,12 +172,14 @@ impl Agent for Hermes {
         match &outcome {
             Ok(reply) => {
                 let said = sure.then(|| reply.text.trim().to_owned());
-                backend.remember(&prompt.session.id, Open { live, said });
+                slot.open = Some(Open { live, said });
                 self.backend.worked().await;
             }
-            // What it has in its memory now may be another thing than the transcript.
-            Err(_) => backend.remember(&prompt.session.id, Open { live, said: None }),
+            Err(_) => slot.open = Some(Open { live, said: None }),
         }
+        slot.touch();
+        drop(slot);
+        backend.tend(self.idle);
         outcome
     }
 
