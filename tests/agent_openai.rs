@@ -12,12 +12,12 @@ use crate::support::endpoint::{Endpoint, KEY, MODEL, Play};
 use crate::support::{Daemon, Home, PATIENCE, SESSION, TITLE, eventually, seed_session, until};
 use crate::terminal::{open, say};
 
-fn hand_off(home: &Home) {
+pub fn hand_off(home: &Home) {
     let ran = home.hermesctl(&["handoff", "local", "--session", TITLE]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
 
-fn set(home: &Home, change: &str) {
+pub fn set(home: &Home, change: &str) {
     let sql = format!("UPDATE sessions SET {change}");
     assert_eq!(home.sqlite().execute(&sql, []).unwrap(), 1);
 }
@@ -41,7 +41,7 @@ pub fn rows(home: &Home) -> Vec<String> {
 }
 
 /// Another program's row, long ago.
-fn write(home: &Home, role: &str, content: Option<&str>, tool_calls: Option<&str>) {
+pub fn write(home: &Home, role: &str, content: Option<&str>, tool_calls: Option<&str>) {
     home.sqlite()
         .execute(
             "INSERT INTO messages (session_id, role, content, tool_calls, timestamp) VALUES (?1, ?2, ?3, ?4, 1767258000.0)",
@@ -392,38 +392,6 @@ async fn a_result_that_names_its_call_by_its_other_id_still_belongs_to_it() {
         messages[1]["tool_calls"][0]["id"],
         messages[2]["tool_call_id"]
     );
-}
-
-#[tokio::test]
-async fn of_a_history_that_is_too_long_whole_exchanges_are_left_out_from_the_oldest() {
-    let (home, endpoint) = (Home::new(), Endpoint::start());
-    seed_session(&home).await;
-    set(&home, "system_prompt = 'Be kind.'");
-    for words in ["second", "third", "fourth"] {
-        write(&home, "user", Some(words), None);
-        write(&home, "assistant", Some(&words.repeat(130)), None);
-    }
-    let daemon = endpoint.start_daemon(&home, &[("HERMESD_AGENTS_OPENAI_CONTEXT", "1000")]);
-    let before = rows(&home);
-    hand_off(&home);
-    let seen = &endpoint.seen()[0];
-    let said = seen.messages();
-    assert_eq!(
-        seen.roles(),
-        ["system", "user", "assistant", "user", "assistant", "user"],
-        "{said:?}"
-    );
-    assert_eq!(
-        (&said[0]["content"], &said[1]["content"]),
-        (&json!("Be kind."), &json!("third"))
-    );
-    let words = "the beginning of the history was left out";
-    until(words, || daemon.log().contains(words).then_some(()));
-    assert!(
-        daemon.log().contains("messages=6"),
-        "it says how many were left out"
-    );
-    assert_eq!(rows(&home)[..before.len()], before);
 }
 
 #[tokio::test]

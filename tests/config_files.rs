@@ -162,7 +162,7 @@ fn hermes_own_configuration_is_read_past_all_that_is_not_ours() {
         "config.yaml",
         "---
 # Hermes' own
-model: {default: some/model, provider: auto, base_url: null}
+model: {default: some/model, provider: auto, base_url: null, context_length: 1000000}
 defaults: &defaults
   retries: 3
 terminal:
@@ -201,10 +201,18 @@ platforms:
         ("platforms.telegram.enabled", "true"),
         ("platforms.slack.enabled", "true"),
         ("agent.default", "\"auto\""),
+        ("agents.openai.context", "1000000"),
         ("log.level", "\"info\""),
     ] {
         assert_eq!(setting(&shown, key).unwrap().0, value, "{key}");
     }
+    // Hermes runs without a number that it cannot use.
+    home.write("config.yaml", "model: {default: m, context_length: 256K}\n");
+    let shown = in_force(&home, &[]);
+    assert_eq!(
+        setting(&shown, "agents.openai.context").unwrap().0,
+        "128000"
+    );
     for empty in ["", "\n# nothing\n", "---\n", "null\n"] {
         home.write("config.yaml", empty);
         in_force(&home, &[]);

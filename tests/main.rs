@@ -12,6 +12,7 @@ mod agent_hermes;
 mod agent_hermes_images;
 mod agent_hermes_sessions;
 mod agent_openai;
+mod agent_openai_context;
 mod agent_openai_faults;
 mod agents;
 mod bring_back;

@@ -54,6 +54,18 @@ pub struct Reply {
     /// The model that answered, where it is known.
     pub model: Option<String>,
     pub usage: Option<Usage>,
+    /// A word to the person about the answer. It is shown with it, and is no part of the transcript.
+    pub note: Option<String>,
+}
+
+impl Reply {
+    /// The text as a chat gets it.
+    pub fn shown(&self) -> String {
+        match &self.note {
+            Some(note) => format!("{}\n\n({note})", self.text.trim_end()),
+            None => self.text.clone(),
+        }
+    }
 }
 
 impl From<String> for Reply {

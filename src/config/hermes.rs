@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value as Json;
 
 use super::layers::{Layers, Origin};
-use super::value::Raw;
+use super::value::{Kind, Raw};
 use super::{ConfigError, settings};
 
 pub(super) fn read_yaml(path: &Path, layers: &mut Layers) -> Result<(), ConfigError> {
@@ -62,6 +62,11 @@ fn pick(tree: &Json, path: &Path, layers: &mut Layers) {
             let Some(raw) = look_up(tree, key).and_then(raw) else {
                 continue;
             };
+            // Hermes warns of a number that it cannot use and runs without it, so we do too.
+            let is_number = matches!(setting.kind, Kind::Integer { .. });
+            if is_number && setting.kind.parse(&raw, true).is_none() {
+                continue;
+            }
             layers.add(
                 &setting.key,
                 raw,

@@ -219,7 +219,7 @@ fn all() -> Vec<Setting> {
             max: 100_000_000,
         },
         Some("128000"),
-        "Tokens that the model takes; of a longer history the beginning is left out.",
+        "Tokens that the model takes, history and reply together; of a longer history the beginning is left out, and the person is informed when that begins.",
     );
     add(
         "agents.acp.command",
@@ -347,6 +347,7 @@ fn all() -> Vec<Setting> {
         ("agents.openai.base_url", &["model.base_url"][..]),
         ("agents.openai.api_key", &["model.api_key"]),
         ("agents.openai.model", &["model.default", "model"]),
+        ("agents.openai.context", &["model.context_length"]),
     ] {
         if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
             setting.hermes = paths.iter().map(|path| (*path).to_owned()).collect();

@@ -91,7 +91,7 @@ pub(super) async fn run(
         session_id: &session.id,
         handoff_id: Some(claim.handoff.id),
     };
-    let mut text = reply.text.clone();
+    let mut text = reply.shown();
     if let Some(Opened::Thread { repeated: true, .. }) = &claim.handoff.thread {
         text.push_str(MAYBE_ANOTHER);
     }

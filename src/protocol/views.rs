@@ -263,6 +263,9 @@ pub struct ChatTurnView {
     pub interrupted: bool,
     /// Why there is no whole reply.
     pub error: Option<String>,
+    /// A word to the person about the reply, such as that the model did not see all of the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// A session that was brought home.

@@ -186,7 +186,7 @@ impl Inner {
         };
         let (end, sends) = match turn.reply {
             Ok(reply) => {
-                let sends = send(&reply.text);
+                let sends = send(&reply.shown());
                 (TurnEnd::Answered(reply), sends)
             }
             Err(TurnError::Cancelled) if turn.stopped => {

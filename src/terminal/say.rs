@@ -9,7 +9,7 @@ use tracing::Instrument;
 
 use super::open::refusal;
 use super::{LiveTurn, Seat, Terminals};
-use crate::agent::{Agent, Prompt};
+use crate::agent::{Agent, Prompt, Reply};
 use crate::handoff::request::{RequestError, stopping};
 use crate::router::LONGEST_MESSAGE;
 use crate::store::{StoreError, TurnEnd, Typed};
@@ -26,6 +26,8 @@ pub struct Outcome {
     pub interrupted: bool,
     /// Why there is no whole reply.
     pub error: Option<String>,
+    /// A word about the reply that is no part of it.
+    pub note: Option<String>,
 }
 
 /// Gives the place back when the turn ends, also when it panics.
@@ -165,7 +167,7 @@ impl Terminals {
             Err(error) => Err(TurnError::Agent(error.to_string())),
         };
         let (outcome, end) = match reply {
-            Ok(reply) => (Outcome::whole(&reply.text), TurnEnd::Answered(reply)),
+            Ok(reply) => (Outcome::whole(&reply), TurnEnd::Answered(reply)),
             Err(error) => {
                 let stopped = self.inner.stop.is_cancelled();
                 at.seat.stopped.fetch_or(stopped, Ordering::Relaxed);
@@ -217,11 +219,12 @@ impl Terminals {
 }
 
 impl Outcome {
-    fn whole(reply: &str) -> Outcome {
+    fn whole(reply: &Reply) -> Outcome {
         Outcome {
-            reply: reply.to_owned(),
+            reply: reply.text.clone(),
             interrupted: false,
             error: None,
+            note: reply.note.clone(),
         }
     }
 
@@ -236,6 +239,7 @@ impl Outcome {
             reply: partial.to_owned(),
             interrupted,
             error: (!interrupted).then(|| error.to_string()),
+            note: None,
         }
     }
 }

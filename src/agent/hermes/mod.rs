@@ -278,6 +278,7 @@ fn complete(payload: &Value) -> Result<Reply, AgentError> {
             cache_read: 0,
             reasoning: count("reasoning"),
         }),
+        note: None,
     })
 }
 

@@ -5,12 +5,16 @@ mod parts;
 mod request;
 mod stream;
 
+use std::collections::HashSet;
+use std::sync::{Mutex, MutexGuard};
+
 use async_trait::async_trait;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use super::{Agent, AgentError, Prompt, Reply, Sink};
 use endpoint::Endpoint;
+use request::Request;
 
 /// What is configured of it.
 #[derive(Debug, Clone)]
@@ -23,10 +27,15 @@ pub struct OpenAiConfig {
     pub context: usize,
 }
 
+/// Sessions whose people are remembered to know that history is left out.
+const REMEMBERED: usize = 10_000;
+
 pub struct OpenAi {
     endpoint: Endpoint,
     model: String,
     context: usize,
+    /// Sessions whose people know that history is left out.
+    informed: Mutex<HashSet<String>>,
 }
 
 impl OpenAi {
@@ -36,7 +45,43 @@ impl OpenAi {
             endpoint: Endpoint::new(&config.base_url, config.api_key)?,
             model: config.model,
             context: config.context,
+            informed: Mutex::default(),
         })
+    }
+
+    /// Logs how much history is left out, and returns what the person is to know when that begins.
+    fn note(&self, session: &str, request: &Request) -> Option<String> {
+        let (history, cut, context) = (request.history, request.cut, self.context);
+        if cut == 0 {
+            self.informed().remove(session);
+            return None;
+        }
+        let text = "the beginning of the history was left out: it exceeds agents.openai.context";
+        if self.informed().contains(session) {
+            tracing::info!(session, messages = cut, history, context, "{text}");
+            return None;
+        }
+        tracing::warn!(session, messages = cut, history, context, "{text}");
+        let seen = history - cut;
+        Some(format!(
+            "The model saw the last {seen} of {history} messages of this conversation. More does not fit into its context \
+             of {context} tokens."
+        ))
+    }
+
+    fn informed(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.informed
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The person gets the note with this reply.
+    fn remember(&self, session: &str) {
+        let mut informed = self.informed();
+        if informed.len() >= REMEMBERED {
+            informed.clear();
+        }
+        informed.insert(session.to_owned());
     }
 }
 
@@ -58,20 +103,18 @@ impl Agent for OpenAi {
     ) -> Result<Reply, AgentError> {
         let answer = async {
             let along = parts::parts(prompt.attachments).await;
-            let request = request::Request::new(&prompt, along, &self.model, self.context);
-            if request.cut > 0 {
-                tracing::info!(
-                    session = prompt.session.id,
-                    messages = request.cut,
-                    "the beginning of the history was left out: it exceeds agents.openai.context"
-                );
-            }
+            let request = Request::new(&prompt, along, &self.model, self.context);
+            let note = self.note(&prompt.session.id, &request);
             let stream = self.endpoint.ask(request).await?;
             let reply = stream::read(stream, sink).await;
-            reply.map_err(|error| match error {
+            let reply = reply.map_err(|error| match error {
                 AgentError::Failed(reason) => AgentError::Failed(self.endpoint.veil(&reason)),
                 AgentError::Cancelled => AgentError::Cancelled,
-            })
+            })?;
+            if note.is_some() {
+                self.remember(&prompt.session.id);
+            }
+            Ok(Reply { note, ..reply })
         };
         tokio::select! {
             reply = answer => reply.map(|reply| Reply {

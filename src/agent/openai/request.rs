@@ -18,7 +18,9 @@ const IMAGE: usize = 1500 * BYTES_A_TOKEN;
 
 pub(super) struct Request {
     body: Value,
-    /// How many messages of the history were left out.
+    /// How many messages the history has,
+    pub(super) history: usize,
+    /// and how many of them were left out.
     pub(super) cut: usize,
 }
 
@@ -61,6 +63,7 @@ impl Request {
             content.extend(along);
             words["content"] = Value::Array(content);
         }
+        let history = exchanges.iter().map(Vec::len).sum();
         let cut = cut(&mut exchanges, room.saturating_sub(fixed));
         let mut messages = system;
         messages.extend(exchanges.into_iter().flatten());
@@ -72,6 +75,7 @@ impl Request {
                 "stream": true,
                 "stream_options": {"include_usage": true},
             }),
+            history,
             cut,
         }
     }

@@ -269,6 +269,10 @@ impl<'a> Screen<'a> {
         if turn.interrupted {
             self.out.line(self.out.styled(FAINT, "(interrupted)"))?;
         }
+        if let Some(note) = &turn.note {
+            self.out
+                .line(self.out.styled(FAINT, &format!("({note})")))?;
+        }
         Ok(())
     }
 }

@@ -67,6 +67,7 @@ pub(super) async fn say(desk: &Desk, place: &Place, wish: ChatSay) -> Answer {
         reply: views::shortened(&outcome.reply),
         interrupted: outcome.interrupted,
         error: outcome.error,
+        note: outcome.note,
     })
 }
 
