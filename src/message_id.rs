@@ -21,10 +21,11 @@ pub const REPLY_MAYBE_REPEATED: &str = "0f023faf258e4bac85567aebb3e9a72c";
 pub const PAIRING_ASKED: &str = "00839ba6d248410abd5cc415f72cbff5";
 pub const DATABASE_LOCKED: &str = "c0242cf1da4446c4acdda1dae2bf54da";
 pub const DATABASE_FULL: &str = "7d88da4f85bf4607a084ab93019d2af6";
+pub const INDEX_DAMAGED: &str = "ae61e040ba3e46a380374f0c3ccc5ad3";
 pub const AGENT_CRASHED: &str = "bc9355cd51304fa2914ebe9ac685f09b";
 
 /// All of them, for the catalog.
-pub const ALL: [(&str, &str); 18] = [
+pub const ALL: [(&str, &str); 19] = [
     ("READY", READY),
     ("STOPPING", STOPPING),
     ("CONFIG_RELOADED", CONFIG_RELOADED),
@@ -42,6 +43,7 @@ pub const ALL: [(&str, &str); 18] = [
     ("PAIRING_ASKED", PAIRING_ASKED),
     ("DATABASE_LOCKED", DATABASE_LOCKED),
     ("DATABASE_FULL", DATABASE_FULL),
+    ("INDEX_DAMAGED", INDEX_DAMAGED),
     ("AGENT_CRASHED", AGENT_CRASHED),
 ];
 

@@ -32,6 +32,7 @@ mod config_files;
 mod control_hostile;
 mod control_socket;
 mod control_start;
+mod damaged_index;
 mod doctor;
 mod fake_telegram;
 mod fake_telegram_chats;

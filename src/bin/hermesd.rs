@@ -36,6 +36,14 @@ fn main() -> ExitCode {
         }
         return finish(check_config(&config, &Output::new(args.json)));
     }
+    if args.rebuild_index {
+        return match daemon::rebuild_index(&config) {
+            Ok(messages) => finish(
+                Output::new(false).line(format!("the full-text index has {messages} messages")),
+            ),
+            Err(error) => fail(&error),
+        };
+    }
     serve(config, overrides)
 }
 

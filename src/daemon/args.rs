@@ -40,6 +40,9 @@ pub struct Args {
     /// With --check-config: print JSON.
     #[arg(long, requires = "check_config")]
     pub json: bool,
+    /// Build the full-text index of the messages anew, and exit. Stop hermesd and Hermes first.
+    #[arg(long, conflicts_with = "check_config")]
+    pub rebuild_index: bool,
     #[command(subcommand)]
     pub verb: Option<Verb>,
 }

@@ -77,6 +77,17 @@ impl StoreError {
             .is_some_and(|c| matches!(c, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
+    /// What a damaged full-text index may answer: that it is, that an entry of its own tables is there already, or that
+    /// it cannot be opened.
+    pub(super) fn may_be_the_index(&self) -> bool {
+        let codes = [
+            ErrorCode::DatabaseCorrupt,
+            ErrorCode::ConstraintViolation,
+            ErrorCode::Unknown,
+        ];
+        self.code().is_some_and(|code| codes.contains(&code))
+    }
+
     pub(super) fn is_full(&self) -> bool {
         matches!(self, StoreError::Full) || self.code() == Some(ErrorCode::DiskFull)
     }

@@ -11,6 +11,7 @@ mod cursors;
 mod deliveries;
 mod earlier;
 mod error;
+mod fulltext;
 mod handoffs;
 mod inbound;
 mod journal;
@@ -45,6 +46,7 @@ use writer::Needs;
 
 pub use deliveries::{Delivery, DeliveryState, Extra, NewDelivery};
 pub use error::StoreError;
+pub use fulltext::REBUILD;
 pub use handoffs::{Answer, Claim, Pending, RowState, cut_error, failure_key};
 pub use inbound::{Draft, Files, Inbound, NewInbound};
 pub use leases::Orphan;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{StoreError, numbered};
+use super::{StoreError, fulltext, numbered};
 
 /// The newest `schema_version` of Hermes that we know.
 pub const HERMES_SCHEMA_VERSION: i64 = 22;
@@ -362,7 +362,7 @@ fn make_missing(connection: &Connection) -> Result<(), StoreError> {
             "INSERT INTO schema_version (version) VALUES (?1)",
             [HERMES_SCHEMA_VERSION],
         )?;
-        full_text_search(connection)?;
+        fulltext::create(connection)?;
     }
     if table_exists(connection, "hermesd_stages")? {
         connection.execute_batch(FROM_VERSION_1)?;
@@ -426,36 +426,6 @@ pub(super) fn columns(connection: &Connection, table: &str) -> Result<Vec<String
         .query_map([table], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     Ok(names)
-}
-
-/// The search tables and the triggers that fill them, by the names and with the text that Hermes gives them.
-fn full_text_search(connection: &Connection) -> Result<(), StoreError> {
-    for (table, options) in [
-        ("messages_fts", ""),
-        ("messages_fts_trigram", ", tokenize='trigram'"),
-    ] {
-        let indexed = |row: &str| {
-            let part = |column: &str| format!("COALESCE({row}.{column}, '')");
-            format!(
-                "{} || ' ' || {} || ' ' || {}",
-                part("content"),
-                part("tool_name"),
-                part("tool_calls")
-            )
-        };
-        let insert = format!(
-            "INSERT INTO {table}(rowid, content) VALUES (new.id, {});",
-            indexed("new")
-        );
-        let delete = format!("DELETE FROM {table} WHERE rowid = old.id;");
-        connection.execute_batch(&format!(
-            "CREATE VIRTUAL TABLE {table} USING fts5(content{options});
-             CREATE TRIGGER {table}_insert AFTER INSERT ON messages BEGIN {insert} END;
-             CREATE TRIGGER {table}_delete AFTER DELETE ON messages BEGIN {delete} END;
-             CREATE TRIGGER {table}_update AFTER UPDATE ON messages BEGIN {delete} {insert} END;"
-        ))?;
-    }
-    Ok(())
 }
 
 pub(super) fn table_exists(connection: &Connection, name: &str) -> Result<bool, StoreError> {

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, Row};
 
-use super::{Store, StoreError, lenient, schema};
+use super::{Store, StoreError, fulltext, lenient, schema};
 
 /// How the words that were found are marked, as Hermes does it.
 const MARKS: (&str, &str) = (">>>", "<<<");
@@ -38,6 +38,16 @@ impl Store {
 }
 
 fn search(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
+    if fulltext::is_stale(c)? {
+        return containing(c, words, limit);
+    }
+    match by_index(c, words, limit) {
+        Err(error) if error.may_be_the_index() => containing(c, words, limit),
+        found => found,
+    }
+}
+
+fn by_index(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
     let indexed = |table| schema::table_exists(c, table);
     let mut hits = Vec::new();
     if indexed("messages_fts")? {

@@ -12,7 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::checkpoint::Checkpoints;
 use super::open::File;
 use super::trouble::Trouble;
-use super::{StoreError, messages};
+use super::{REBUILD, StoreError, fulltext, messages};
+use crate::message_id;
 use crate::metrics::Database;
 
 /// Jobs that may wait; past it callers wait to hand theirs over.
@@ -320,7 +321,19 @@ impl Desk {
     /// Commits all of them together, or, when one of them fails or the group cannot be committed, each alone.
     fn commit(&self, mut group: Vec<Box<dyn Job>>) {
         let (alone, begun) = (group.len() == 1, Instant::now());
-        let outcome = self.transaction(&mut group);
+        let mut outcome = self.transaction(&mut group, |_| Ok(true));
+        let fault = outcome.as_ref().err();
+        let fault = fault.or_else(|| group.iter().find_map(|job| job.fault()));
+        // Where something else is wrong, it fails without the index too, and nothing is changed.
+        if fault.is_some_and(StoreError::may_be_the_index)
+            && let Ok(Done::Committed) = self.transaction(&mut group, fulltext::detach)
+        {
+            outcome = Ok(Done::Committed);
+            tracing::error!(
+                message_id = message_id::INDEX_DAMAGED,
+                "the full-text index is damaged: messages are written without it. To repair search, {REBUILD}"
+            );
+        }
         if let Ok(Done::Committed) = outcome {
             self.meter.commit.observe(begun.elapsed().as_secs_f64());
             self.meter.group.observe(group.len() as f64);
@@ -349,14 +362,21 @@ impl Desk {
         }
     }
 
-    fn transaction(&self, group: &mut [Box<dyn Job>]) -> Result<Done, StoreError> {
+    /// Runs `first`, and all of them if that says so, in one transaction.
+    fn transaction(
+        &self,
+        group: &mut [Box<dyn Job>],
+        first: impl Fn(&Connection) -> Result<bool, StoreError>,
+    ) -> Result<Done, StoreError> {
         let connection = &self.connection;
         self.set_flushes(group.iter().any(|job| job.needs() == Needs::DurableCommit))?;
         self.begin()?;
-        let outcome = if group.iter_mut().all(|job| job.run(connection)) {
-            self.finish().map(|()| Done::Committed)
-        } else {
-            Ok(Done::RolledBack)
+        let outcome = match first(connection) {
+            Ok(true) if group.iter_mut().all(|job| job.run(connection)) => {
+                self.finish().map(|()| Done::Committed)
+            }
+            Ok(_) => Ok(Done::RolledBack),
+            Err(error) => Err(error),
         };
         // Some errors end the transaction by themselves.
         if !connection.is_autocommit() {

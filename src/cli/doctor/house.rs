@@ -12,7 +12,7 @@ use crate::config::settings::find;
 use crate::config::{Config, Origin};
 use crate::daemon::recorded_gateway;
 use crate::platform::Finding;
-use crate::store::{OpenMode, Store, StoreError};
+use crate::store::{OpenMode, REBUILD, Store, StoreError};
 
 /// With less than this, in bytes, a conversation may soon find the disk full.
 const LITTLE_SPACE: u64 = 200_000_000;
@@ -55,7 +55,18 @@ pub(super) async fn database(config: &Config) -> (Vec<Finding>, Option<Store>) {
     let shown = path.display().to_string();
     match Store::open(&config.home, OpenMode::Existing, config.accept_newer_schema) {
         Ok(store) => {
+            let stale = store.index_is_stale().await.unwrap_or_default();
             let found = match store.check().await {
+                _ if stale => Finding::doubtful(
+                    "database",
+                    format!("the full-text index of {shown} was damaged and is out of use"),
+                    format!("{REBUILD}: search is slow until then"),
+                ),
+                Ok(Some(damage)) if damage.contains("FTS5 table") => Finding::bad(
+                    "database",
+                    format!("the full-text index of {shown} is damaged: {damage}"),
+                    REBUILD,
+                ),
                 Ok(None) => {
                     let count = store.session_count().await.unwrap_or_default();
                     Finding::good(

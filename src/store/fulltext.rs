@@ -1,0 +1,156 @@
+//! Hermes' full-text index of the messages: making it, doing without it when it is damaged, and building it anew.
+//!
+//! Triggers on `messages` fill the index, so that a damaged one refuses every message. Then the triggers are dropped and
+//! `fts_stale` is set, which is Hermes' own remedy, and the index is emptied: messages are written without it. A Hermes
+//! that finds the triggers missing builds the index anew; it could not do that with a damaged one.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::{OpenMode, Store, StoreError, lenient, open, schema};
+
+/// The tables of the index and their options.
+const TABLES: [(&str, &str); 2] = [
+    ("messages_fts", ""),
+    ("messages_fts_trigram", ", tokenize='trigram'"),
+];
+
+/// What is done about a damaged index.
+pub const REBUILD: &str = "stop hermesd and Hermes, and run `hermesd --rebuild-index`";
+
+impl Store {
+    /// Whether messages are written without the full-text index.
+    pub async fn index_is_stale(&self) -> Result<bool, StoreError> {
+        self.read(is_stale).await
+    }
+
+    /// Builds the full-text index of a home anew. Returns the number of messages in it. Blocks, and no other program
+    /// should have the database open.
+    pub fn rebuild_index(home: &Path, accept_newer_schema: bool) -> Result<i64, StoreError> {
+        let path = home.join("state.db");
+        let c = open::open(&path, OpenMode::Existing, accept_newer_schema)?;
+        if meta(&c, "fts_storage_version")?.is_some_and(|version| version != "0") {
+            return Err(StoreError::Conflict(
+                "a newer Hermes has made this full-text index: run `hermes sessions repair`".into(),
+            ));
+        }
+        c.execute_batch("BEGIN IMMEDIATE")?;
+        let built = rebuild(&c);
+        c.execute_batch(if built.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+        built
+    }
+}
+
+/// Makes the tables and the triggers that fill them, by the names and with the text that Hermes gives them.
+pub(super) fn create(c: &Connection) -> Result<(), StoreError> {
+    for (table, options) in TABLES {
+        let insert = format!(
+            "INSERT INTO {table}(rowid, content) VALUES (new.id, {});",
+            indexed("new")
+        );
+        let delete = format!("DELETE FROM {table} WHERE rowid = old.id;");
+        c.execute_batch(&format!(
+            "CREATE VIRTUAL TABLE {table} USING fts5(content{options});
+             CREATE TRIGGER {table}_insert AFTER INSERT ON messages BEGIN {insert} END;
+             CREATE TRIGGER {table}_delete AFTER DELETE ON messages BEGIN {delete} END;
+             CREATE TRIGGER {table}_update AFTER UPDATE ON messages BEGIN {delete} {insert} END;"
+        ))?;
+    }
+    Ok(())
+}
+
+/// What is indexed of a row of `messages`.
+fn indexed(row: &str) -> String {
+    let part = |column: &str| format!("COALESCE({row}.{column}, '')");
+    format!(
+        "{} || ' ' || {} || ' ' || {}",
+        part("content"),
+        part("tool_name"),
+        part("tool_calls")
+    )
+}
+
+/// Makes messages independent of the index, in the transaction that is open. False: they were already.
+pub(super) fn detach(c: &Connection) -> Result<bool, StoreError> {
+    let triggers = triggers(c)?;
+    let mut stale = c.prepare(
+        "INSERT INTO state_meta (key, value) VALUES (?1, '1') ON CONFLICT (key) DO UPDATE SET value = '1'",
+    )?;
+    for trigger in &triggers {
+        let of_cjk = trigger.starts_with("messages_fts_cjk");
+        stale.execute([if of_cjk { "fts_cjk_stale" } else { "fts_stale" }])?;
+        c.execute_batch(&format!("DROP TRIGGER \"{trigger}\""))?;
+    }
+    c.execute_batch("SAVEPOINT emptying")?;
+    if TABLES.iter().any(|(table, _)| empty(c, table).is_err()) {
+        // The damage is below the index: at least messages can be written.
+        c.execute_batch("ROLLBACK TO emptying")?;
+    }
+    c.execute_batch("RELEASE emptying")?;
+    Ok(!triggers.is_empty())
+}
+
+/// Leaves an index as a fresh one is, without opening it: a damaged one cannot be opened.
+fn empty(c: &Connection, table: &str) -> Result<(), StoreError> {
+    for part in ["data", "idx", "docsize", "content"] {
+        let part = format!("{table}_{part}");
+        if schema::table_exists(c, &part)? {
+            c.execute_batch(&format!("DELETE FROM {part}"))?;
+        }
+    }
+    if schema::table_exists(c, &format!("{table}_data"))? {
+        c.execute_batch(&format!(
+            "INSERT INTO {table}_data VALUES (1, x''), (10, x'00000000000000')"
+        ))?;
+    }
+    Ok(())
+}
+
+fn triggers(c: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut statement = c.prepare(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'messages' AND name GLOB 'messages_fts_*'",
+    )?;
+    let names = statement.query_map([], |row| row.get(0))?;
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
+/// Whether the index lacks messages, since no trigger fills it.
+pub(super) fn is_stale(c: &Connection) -> Result<bool, StoreError> {
+    let is_filled = triggers(c)?
+        .iter()
+        .any(|name| name == "messages_fts_insert");
+    Ok(!is_filled && schema::table_exists(c, "messages_fts")?)
+}
+
+fn meta(c: &Connection, key: &str) -> Result<Option<String>, StoreError> {
+    if !schema::table_exists(c, "state_meta")? {
+        return Ok(None);
+    }
+    let value = c
+        .query_row(
+            "SELECT value FROM state_meta WHERE key = ?1",
+            [key],
+            |row| lenient::text(row, 0),
+        )
+        .optional()?;
+    Ok(value.flatten())
+}
+
+fn rebuild(c: &Connection) -> Result<i64, StoreError> {
+    for (table, _) in TABLES {
+        c.execute_batch(&format!(
+            "DROP TRIGGER IF EXISTS {table}_insert; DROP TRIGGER IF EXISTS {table}_delete;
+             DROP TRIGGER IF EXISTS {table}_update; DROP TABLE IF EXISTS {table};"
+        ))?;
+    }
+    create(c)?;
+    for (table, _) in TABLES {
+        let content = indexed("messages");
+        c.execute_batch(&format!(
+            "INSERT INTO {table}(rowid, content) SELECT id, {content} FROM messages"
+        ))?;
+    }
+    c.execute_batch("DELETE FROM state_meta WHERE key = 'fts_stale'")?;
+    Ok(c.query_row("SELECT count(*) FROM messages", [], |row| row.get(0))?)
+}
