@@ -248,7 +248,10 @@ fn statements() -> Vec<String> {
         let path = file.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         // Statements of these run once, at the start, or are definitions.
-        if matches!(name.as_str(), "schema" | "numbered" | "open" | "fulltext" | "plans") {
+        if matches!(
+            name.as_str(),
+            "schema" | "numbered" | "open" | "fulltext" | "plans"
+        ) {
             continue;
         }
         let source = std::fs::read_to_string(&path).unwrap();
