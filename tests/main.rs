@@ -76,5 +76,6 @@ mod telegram_replies;
 mod telegram_turns;
 mod terminal;
 mod terminal_left;
+mod waits;
 mod wake;
 mod which_session;

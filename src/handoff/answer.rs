@@ -40,6 +40,7 @@ pub(super) async fn run(
         .agent_of(&session.id, &claim.handoff.platform)?
         .map_err(failed)?;
     let destination = context.destination(&claim.handoff)?;
+    let cwd = context.store.cwd_of(&session.id)?;
     let prompt = Prompt {
         session: &session,
         transcript: &transcript,
@@ -80,7 +81,7 @@ pub(super) async fn run(
         Err(error) => {
             // What the agent wrote of it itself is no part of a conversation that has not moved.
             if scribe == Scribe::TheAgent {
-                context.store.retract_turn(&session.id).await?;
+                retract(context, &session.id).await?;
             }
             return Err(error);
         }
@@ -95,8 +96,6 @@ pub(super) async fn run(
     if let Some(Opened::Thread { repeated: true, .. }) = &claim.handoff.thread {
         text.push_str(MAYBE_ANOTHER);
     }
-    // The answer is there: a database that cannot be read now is no reason to ask for another.
-    let cwd = patiently(cancel, || async { context.store.cwd_of(&session.id) }).await?;
     let answer = Answer {
         notice,
         reply: reply.clone(),
@@ -105,21 +104,18 @@ pub(super) async fn run(
     };
     let recorded = tokio::select! {
         () = context.before(Stage::Answered) => {
-            let recorded = context.store.record_answer(claim, answer).await;
-            recorded.map_err(StageError::from)
+            // The answer is paid for. A locked or full database delays its commit; the agent is not asked again.
+            let record = || context.store.record_answer(claim, answer.clone());
+            patiently(cancel, record).await.map_err(StageError::from)
         }
         () = cancel.cancelled() => Err(StageError::Cancelled),
     };
     claim.deliveries = match recorded {
         Ok(deliveries) => deliveries,
         Err(error) => {
-            // The journal does not know of its rows, so that no rollback would find them. When the database only has to be
-            // waited for, the answer is found there.
-            if scribe == Scribe::TheAgent && !matches!(error, StageError::Later(_)) {
-                context
-                    .store
-                    .retract_turn(&claim.handoff.session_id)
-                    .await?;
+            // The journal does not know the agent's rows, so the rollback does not find them.
+            if scribe == Scribe::TheAgent {
+                retract(context, &session.id).await?;
             }
             return Err(error);
         }
@@ -127,6 +123,13 @@ pub(super) async fn run(
     claim.handoff.reply = Some(reply.text);
     claim.handoff.stage = Some(Stage::Answered);
     Ok(())
+}
+
+/// Takes what the agent wrote of the turn out of the transcript, however long the database is locked.
+async fn retract(context: &Context, session_id: &str) -> Result<(), StageError> {
+    let never = CancellationToken::new();
+    let retract = || context.store.retract_turn(session_id);
+    patiently(&never, retract).await.map_err(StageError::from)
 }
 
 fn failed(error: TurnError) -> StageError {

@@ -173,6 +173,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken) 
                 tokio::select! {
                     () = tokio::time::sleep(wait) => {}
                     () = cut.cancelled() => {}
+                    () = cancel.cancelled(), if step != Step::Settle => {}
                 }
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
@@ -245,7 +246,7 @@ async fn take(
 ) -> Result<(), StageError> {
     let work = async {
         match step {
-            Step::OpenThread => thread::run(context, claim).await,
+            Step::OpenThread => thread::run(context, claim, cancel).await,
             Step::Bind => bind::run(context, claim, cancel).await,
             Step::Answer => answer::run(context, claim, cancel).await,
             Step::Deliver => deliver::run(context, claim, cancel).await,

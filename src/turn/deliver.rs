@@ -15,8 +15,9 @@ use crate::store::{Delivery, DeliveryState, Store, StoreError};
 /// send arrived, and a doubled message is better than a lost one as long as the reader can see it.
 pub const MAYBE_REPEATED: &str = "(this may be a repeat) ";
 
-/// How long a cancellation waits for a message that is on its way: cut off, it would be sent once more.
-const LAST_CALL: Duration = Duration::from_secs(3);
+/// How long a cancellation waits for a call that is under way: a message that is cut off would be sent once more, and a thread
+/// would be left that no record knows.
+pub(crate) const LAST_CALL: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeliverError {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -20,17 +20,24 @@ use hermesd::platform::{
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use hermesd::session::{ChatType, Source};
 use hermesd::shutdown::Shutdown;
+use hermesd::store::{Scribe, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::Home;
 use super::log::Log;
+use super::{Home, eventually};
 
 /// Stands in for telegram. Everything works until told otherwise.
 pub struct Scripted {
     /// `connect` waits for a permit here.
     pub connected: Semaphore,
     pub threads: Mutex<VecDeque<PlatformError>>,
+    /// `open_thread` waits for a permit here.
+    pub opening: Semaphore,
+    /// Calls of `open_thread` so far.
+    pub opened: AtomicUsize,
+    /// Handoffs go to the home chat itself.
+    pub threadless: bool,
     /// So many wishes for a thread make it panic.
     pub panics: AtomicUsize,
     pub sends: Mutex<VecDeque<PlatformError>>,
@@ -46,6 +53,9 @@ impl Default for Scripted {
         Scripted {
             connected: Semaphore::new(1),
             threads: Mutex::default(),
+            opening: Semaphore::new(1000),
+            opened: AtomicUsize::new(0),
+            threadless: false,
             panics: AtomicUsize::new(0),
             sends: Mutex::default(),
             unanswered: AtomicUsize::new(0),
@@ -73,7 +83,7 @@ impl Platform for Scripted {
 
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            threads: true,
+            threads: !self.threadless,
             idempotent_sends: self.idempotent,
             idempotent_threads: true,
             buttons: false,
@@ -92,6 +102,8 @@ impl Platform for Scripted {
         title: &str,
         open_key: &str,
     ) -> Result<Opened, PlatformError> {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        self.opening.acquire().await.expect("open").forget();
         if self.panics.load(Ordering::Relaxed) > 0 {
             self.panics.fetch_sub(1, Ordering::Relaxed);
             panic!("as the test wants it");
@@ -151,6 +163,8 @@ pub enum Mood {
 
 #[derive(Default)]
 pub struct ScriptedAgent {
+    /// The rows of its turns are its own to write, which the test does in its place.
+    pub writes: AtomicBool,
     pub moods: Mutex<BTreeMap<String, Mood>>,
     pub asked: Mutex<Vec<String>>,
 }
@@ -159,6 +173,13 @@ pub struct ScriptedAgent {
 impl Agent for ScriptedAgent {
     fn name(&self) -> &'static str {
         "scripted"
+    }
+
+    fn scribe(&self, _source: &str) -> Scribe {
+        match self.writes.load(Ordering::Relaxed) {
+            true => Scribe::TheAgent,
+            false => Scribe::We,
+        }
     }
 
     async fn turn(
@@ -217,6 +238,8 @@ pub struct InProcess {
     pub platform: Arc<Scripted>,
     pub agent: Arc<ScriptedAgent>,
     pub log: Log,
+    /// The daemon's own.
+    pub store: Store,
     stop: Shutdown,
     serving: tokio::task::JoinHandle<Result<(), DaemonError>>,
 }
@@ -252,6 +275,11 @@ impl InProcess {
             .expect("an end")
     }
 
+    pub async fn cancel(&self, id: i64) {
+        let cancel = Call::HandoffCancel(HandoffId { id });
+        let _: serde_json::Value = self.client.call(cancel).await.expect("a cancellation");
+    }
+
     pub async fn hand_off(&self, platform: &str, session: &str) -> HandoffView {
         let asked = self.ask(platform, session).await;
         self.ended(asked.id).await
@@ -276,7 +304,8 @@ impl InProcess {
         ];
         let socket = config.control.socket.clone();
         let listener = listener::bind(&socket, None).expect("a socket");
-        let daemon = Daemon::with(config, store, bus, adapters, Agents::only(agent.clone()));
+        let agents = Agents::only(agent.clone());
+        let daemon = Daemon::with(config, store.clone(), bus, adapters, agents);
         let stop = Shutdown::default();
         let doorman = Doorman::new(None).expect("a doorman");
         let serving = tokio::spawn(daemon.serve(listener, doorman, stop.clone()));
@@ -286,9 +315,18 @@ impl InProcess {
             platform,
             agent,
             log,
+            store,
             stop,
             serving,
         }
+    }
+
+    /// Waits until the agent has been asked so often.
+    pub async fn asked(&self, times: usize) {
+        eventually("the agent is asked", || async {
+            (self.agent.asked.lock().unwrap().len() >= times).then_some(())
+        })
+        .await;
     }
 
     /// As SIGTERM does: work in progress is finished first.
@@ -302,7 +340,7 @@ impl InProcess {
     }
 
     pub async fn ended_cleanly(self) {
-        drop(self.client);
+        drop((self.client, self.store));
         self.serving.await.expect("an end").expect("a clean end");
     }
 }
