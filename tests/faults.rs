@@ -19,6 +19,12 @@ fn transient(reason: &str) -> PlatformError {
     }
 }
 
+/// Rows that this daemon cannot serve are left to others for a second.
+const GRACE: [(&str, &str); 2] = [
+    ("HERMESD_HANDOFF_POLL_INTERVAL", "100ms"),
+    ("HERMESD_HANDOFF_PICKUP_TIMEOUT", "1s"),
+];
+
 #[tokio::test]
 async fn a_failed_handoff_changes_nothing() {
     let home = Home::new();
@@ -345,10 +351,10 @@ async fn a_platform_that_still_connects_is_waited_for_within_the_pickup_clock() 
 }
 
 #[tokio::test]
-async fn foreign_rows_for_platforms_that_are_off_or_unknown_fail_at_once() {
+async fn foreign_rows_for_platforms_that_are_off_or_unknown_fail_when_no_other_daemon_takes_them() {
     let home = Home::new();
     seed_session(&home).await;
-    let daemon = InProcess::start(&home, &[]).await;
+    let daemon = InProcess::start(&home, &GRACE).await;
     for (platform, reason) in [
         ("discord", "not available"),
         ("carrier-pigeon", "no platform called"),
@@ -372,8 +378,7 @@ async fn any_number_of_rows_that_cannot_run_are_turned_away_and_hide_none_that_c
     let home = Home::new();
     seed_session(&home).await;
     let store = home.store();
-    // Nothing but their own coming wakes the queue, and it comes once.
-    let daemon = InProcess::start(&home, &[("HERMESD_HANDOFF_POLL_INTERVAL", "0")]).await;
+    let daemon = InProcess::start(&home, &GRACE).await;
     let other = home.sqlite();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     // All older than the one behind them, and several times as many as are looked at together.
@@ -395,13 +400,46 @@ async fn any_number_of_rows_that_cannot_run_are_turned_away_and_hide_none_that_c
         (row.state == Some(hermesd::handoff::State::Completed)).then_some(())
     })
     .await;
-    let failed: i64 = other
-        .query_row(
-            "SELECT count(*) FROM sessions WHERE handoff_state = 'failed'",
-            [],
-            |row| row.get(0),
+    eventually("the others fail", || async {
+        let sql = "SELECT count(*) FROM sessions WHERE handoff_state = 'failed'";
+        let failed: i64 = other.query_row(sql, [], |row| row.get(0)).unwrap();
+        (failed == 300).then_some(())
+    })
+    .await;
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_failed_keeps_none_behind_it_from_being_looked_at() {
+    let home = Home::new();
+    seed_session(&home).await;
+    home.sqlite()
+        .execute_batch(
+            "INSERT INTO sessions (id, source, started_at, handoff_state, handoff_platform)
+             VALUES ('stuck', 'cli', 1, 'pending', 'discord'), ('lost', 'cli', 2, 'pending', 'discord');
+             CREATE TRIGGER stuck BEFORE UPDATE OF handoff_state ON sessions WHEN old.id = 'stuck'
+             BEGIN SELECT RAISE(ABORT, 'as the test wants it'); END;
+             UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'telegram' WHERE id LIKE '2026%';",
         )
         .unwrap();
-    assert_eq!(failed, 300);
+    // As requests of our own: they are failed without a grace.
+    home.sqlite()
+        .execute_batch(
+            "INSERT INTO hermesd_handoffs (session_id, platform, via, state, requested_at)
+             VALUES ('stuck', 'discord', 'direct', 'pending', 1.0), ('lost', 'discord', 'direct', 'pending', 1.0)",
+        )
+        .unwrap();
+    let daemon = InProcess::start(&home, &GRACE).await;
+    let store = home.store();
+    for (session, wanted) in [
+        (SESSION, hermesd::handoff::State::Completed),
+        ("lost", hermesd::handoff::State::Failed),
+    ] {
+        eventually("a row behind it ends", || async {
+            let row = store.handoff_state(session).await.unwrap().unwrap();
+            (row.state == Some(wanted)).then_some(())
+        })
+        .await;
+    }
     daemon.stop().await;
 }

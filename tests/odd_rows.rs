@@ -62,15 +62,18 @@ async fn odd_rows_do_not_hide_the_pending_ones_beside_them() {
         )
         .unwrap();
     let store = home.store();
-    let mut pending = store.pending_handoffs(2, &[]).unwrap();
+    let mut pending = store.pending_handoffs(2, |_| true).unwrap();
     pending.sort_by_key(|row| row.session_id.clone());
     let local = |id: &str| Pending {
         session_id: id.to_owned(),
         platform: "local".to_owned(),
         after_turn: false,
+        foreign: true,
     };
     assert_eq!(pending, [local(SESSION), local("odd")]);
-    let none = store.pending_handoffs(2, &["local".into()]).unwrap();
+    let none = store
+        .pending_handoffs(2, |row| row.platform != "local")
+        .unwrap();
     assert_eq!(none, []);
 
     home.sqlite()
@@ -100,5 +103,36 @@ async fn a_session_with_odd_values_can_be_handed_off() {
     // And so can the ordinary one beside it.
     let ended = daemon.hand_off("local", SESSION).await;
     assert_eq!(ended.state, "completed");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_row_that_cannot_be_read_is_reported_once() {
+    let home = odd_home().await;
+    home.sqlite()
+        .execute_batch(
+            "INSERT INTO sessions (id, source, started_at, handoff_state, handoff_platform)
+             VALUES (CAST(x'6f6464ff6f6e6365' AS TEXT), 'cli', 1, 'pending', 'local')",
+        )
+        .unwrap();
+    let settings = [("HERMESD_HANDOFF_POLL_INTERVAL", "100ms")];
+    let daemon = InProcess::start(&home, &settings).await;
+    let store = home.store();
+    // Each of these takes a pass of the queue, which meets the odd row first.
+    for _ in 0..3 {
+        home.sqlite()
+            .execute(
+                "UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'local' WHERE id = ?1",
+                [SESSION],
+            )
+            .unwrap();
+        eventually("the ordinary one ends", || async {
+            let row = store.handoff_state(SESSION).await.unwrap().unwrap();
+            (row.state == Some(State::Completed)).then_some(())
+        })
+        .await;
+    }
+    let log = daemon.log.text();
+    assert_eq!(log.matches("cannot be read").count(), 1, "{log}");
     daemon.stop().await;
 }

@@ -117,7 +117,7 @@ impl World {
                     let sql = "UPDATE sessions SET handoff_state = 'failed' WHERE id = ?1";
                     let id = &claim.handoff.session_id;
                     self.home.sqlite().execute(sql, [id]).expect("a row");
-                    store.close_overtaken(|_| Vec::new()).await?;
+                    store.close_overtaken(|_| Vec::new()).await.1?;
                 }
                 Ok(())
             }

@@ -276,6 +276,7 @@ async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
             .is_none(),
         "the orphan is no longer as it was seen"
     );
+    assert!(store.thread_wanted(&old).await.is_err());
     assert!(store.record_thread(&old, &no_thread()).await.is_err());
     assert!(store.fail_handoff(&old, "late", Vec::new()).await.is_err());
     assert!(
@@ -390,4 +391,73 @@ async fn a_cancellation_counts_until_the_reply_is_in_the_chat() {
         !store.cancel_handoff(claim.handoff.id).await.unwrap(),
         "it has ended"
     );
+}
+
+#[tokio::test]
+async fn a_terminal_that_gives_up_too_late_does_not_fail_a_completed_handoff() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let settings = [("HERMESD_HANDOFF_POLL_INTERVAL", "100ms")];
+    let daemon = InProcess::start(&home, &settings).await;
+    let give_up = "UPDATE sessions SET handoff_state = 'failed', handoff_error = 'timed out waiting for gateway'";
+    assert_eq!(daemon.hand_off("local", SESSION).await.state, "completed");
+    home.sqlite().execute_batch(give_up).unwrap();
+    assert_eq!(reaches(&home, State::Completed).await, None);
+    daemon.log.says("completed again", 1).await;
+    // A request can follow, and its own failure stands.
+    let again = daemon.hand_off("local", SESSION).await;
+    assert_eq!(again.state, "completed", "{again:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_newer_request_that_timed_out_stays_failed() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = InProcess::start(&home, &[]).await;
+    assert_eq!(daemon.hand_off("local", SESSION).await.state, "completed");
+    daemon.stop().await;
+    // Hermes' CLI asked once more, no daemon came, and it gave up after its 60 seconds.
+    home.sqlite()
+        .execute_batch(
+            "UPDATE hermesd_handoffs SET ended_at = ended_at - 61;
+             UPDATE sessions SET handoff_state = 'failed', handoff_error = 'timed out waiting for gateway'",
+        )
+        .unwrap();
+    let (store, now) = (home.store(), hermesd::clock::now());
+    assert!(
+        store
+            .restore_completed(now - 50.0)
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(state(&home).await.0, Some(State::Failed));
+}
+
+#[tokio::test]
+async fn a_row_for_a_platform_that_another_daemon_serves_is_left_to_it() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let daemon = InProcess::start(&home, &[]).await;
+    let other = home
+        .store()
+        .create_session("cli", Some("other"), None)
+        .await
+        .unwrap();
+    let ask = "UPDATE sessions SET handoff_state = 'pending', handoff_platform = ?2 WHERE id = ?1";
+    home.sqlite().execute(ask, [SESSION, "discord"]).unwrap();
+    home.sqlite().execute(ask, [&other, "local"]).unwrap();
+    let store = home.store();
+    // It is younger: the queue has seen both by then.
+    eventually("the row behind it completes", || async {
+        let row = store.handoff_state(&other).await.unwrap().unwrap();
+        (row.state == Some(State::Completed)).then_some(())
+    })
+    .await;
+    assert_eq!(state(&home).await, (Some(State::Pending), None));
+    // The other daemon has it.
+    let claim = store.claim_handoff(SESSION, "another", f64::MAX, home_channel);
+    assert!(claim.await.unwrap().is_some());
+    daemon.stop().await;
 }

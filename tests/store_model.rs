@@ -96,7 +96,7 @@ async fn perform(
             ))
         }
         Op::ListPending => {
-            let rows = store.pending_handoffs(100, &[])?.into_iter();
+            let rows = store.pending_handoffs(100, |_| true)?.into_iter();
             let rows = rows.map(|row| (row.session_id, row.platform));
             Ok(Outcome::Pending(rows.collect()))
         }
@@ -109,7 +109,7 @@ async fn perform(
             answer(won)
         }
         Op::Complete(s) => match claims.remove(s) {
-            Some(claim) => walk(store, claim).await.map(|()| Outcome::Yes),
+            Some(claim) => walk(store, claim).await.map(|_| Outcome::Yes),
             None => answer(false),
         },
         Op::Fail(s) => match claims.remove(s) {

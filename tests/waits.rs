@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use hermesd::handoff::{State, Via};
 use hermesd::platform::PlatformError;
 use tokio::sync::Semaphore;
 
 use crate::support::scripted::{InProcess, Mood, Scripted};
-use crate::support::{Home, SESSION, eventually, picture, seed_session};
+use crate::support::{Home, SESSION, add_session, eventually, picture, seed_session};
 
 /// Waits until the daemon has met the lock of another program so often.
 async fn locked_for(daemon: &InProcess, times: usize) {
@@ -115,5 +116,110 @@ async fn a_locked_database_delays_the_record_of_a_thread_and_opens_no_other() {
     let ended = daemon.ended(handoff.id).await;
     assert_eq!(ended.state, "completed", "{ended:?}");
     assert_eq!(daemon.platform.opened.load(Ordering::Relaxed), 1);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_handoff_that_waits_for_a_chat_leaves_its_place_to_others() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let [second, third] = ["20260101_090000_bbbbbb", "20260101_090000_cccccc"];
+    add_session(&home, second, "second");
+    add_session(&home, third, "third");
+    let platform = Scripted {
+        threadless: true,
+        ..Scripted::default()
+    };
+    let settings = [("HERMESD_HANDOFF_PARALLEL", "2")];
+    let daemon = InProcess::start_with(&home, &settings, platform).await;
+    let permits = Arc::new(Semaphore::new(0));
+    daemon.set_mood(SESSION, Mood::Wait(permits.clone()));
+    let one = daemon.ask("telegram", SESSION).await;
+    daemon.asked(1).await;
+    let two = daemon.ask("telegram", second).await;
+    daemon
+        .log
+        .says("waiting for another handoff to this chat", 1)
+        .await;
+    let three = daemon.hand_off("local", third).await;
+    assert_eq!(three.state, "completed", "{three:?}");
+    // The end of the first wakes the second.
+    permits.add_permits(1);
+    for id in [one.id, two.id] {
+        let ended = daemon.ended(id).await;
+        assert_eq!(ended.state, "completed", "{ended:?}");
+    }
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn requests_that_wait_for_a_turn_hide_none_behind_them() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let store = home.store();
+    for n in 0..40 {
+        let id = format!("20250101_0900{n:02}_aaaaaa");
+        home.sqlite()
+            .execute_batch(&format!(
+                "INSERT INTO sessions (id, source, started_at) VALUES ('{id}', 'cli', {n});
+                 INSERT INTO messages (session_id, role, content, timestamp)
+                 VALUES ('{id}', 'user', 'words', unixepoch('subsec'));"
+            ))
+            .unwrap();
+        let asked = store.request_handoff(&id, "local", None, Via::Direct, true);
+        asked.await.unwrap();
+    }
+    home.sqlite()
+        .execute(
+            "UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'local' WHERE id = ?1",
+            [SESSION],
+        )
+        .unwrap();
+    let settings = [("HERMESD_HANDOFF_PARALLEL", "1")];
+    let daemon = InProcess::start(&home, &settings).await;
+    eventually("the request behind them completes", || async {
+        let row = store.handoff_state(SESSION).await.unwrap().unwrap();
+        (row.state == Some(State::Completed)).then_some(())
+    })
+    .await;
+    let waiting: i64 = home
+        .sqlite()
+        .query_row(
+            "SELECT count(*) FROM sessions WHERE handoff_state = 'pending'",
+            [],
+            |row| row.get(0),
+        )
+        .unwrap();
+    assert_eq!(waiting, 40);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_claim_that_met_a_lock_is_tried_again_without_a_poll() {
+    let home = Home::new();
+    seed_session(&home).await;
+    home.sqlite()
+        .execute_batch(
+            "UPDATE sessions SET handoff_state = 'pending', handoff_platform = 'telegram'",
+        )
+        .unwrap();
+    let settings = [
+        ("HERMESD_HANDOFF_POLL_INTERVAL", "0"),
+        ("HERMESD_HANDOFF_WATCH", "false"),
+        ("HERMESD_HANDOFF_LEASE", "1h"),
+    ];
+    let daemon = InProcess::start_with(&home, &settings, Scripted::never_connected()).await;
+    let other = home.sqlite();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    daemon.store.hurry();
+    daemon.platform.connected.add_permits(1);
+    locked_for(&daemon, 1).await;
+    other.execute_batch("COMMIT").unwrap();
+    let store = home.store();
+    eventually("it is claimed and completes", || async {
+        let row = store.handoff_state(SESSION).await.unwrap().unwrap();
+        (row.state == Some(State::Completed)).then_some(())
+    })
+    .await;
     daemon.stop().await;
 }

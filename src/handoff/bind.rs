@@ -1,16 +1,18 @@
 //! Stage `bound`: the chat is put on this session, under the key that the person's next message there will have.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::Stage;
 use super::pipeline::{Context, StageError};
+use super::work::Slot;
 use crate::session::{ChatType, KeyRules, Source, session_key};
 use crate::store::Claim;
 
-/// How often a chat that another handoff is at is looked at again.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// How often a chat that another handoff is at is looked at again. The end of a handoff in this daemon is noticed at once.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Whether the key of the person's next message has something in it that is not known.
 fn needs_owner(source: &Source, keys: &KeyRules) -> bool {
@@ -25,6 +27,7 @@ pub(super) async fn run(
     context: &Context,
     claim: &mut Claim,
     cancel: &CancellationToken,
+    slot: &mut Slot,
 ) -> Result<(), StageError> {
     let source = context.destination(&claim.handoff)?;
     if needs_owner(&source, &context.keys) {
@@ -36,10 +39,25 @@ pub(super) async fn run(
     }
     let key = session_key(&source, &context.keys);
     context.before(Stage::Bound).await;
-    while !context.store.record_binding(claim, &key, &source).await? {
+    loop {
+        // Listens before it looks, so that no end is missed.
+        let ends = slot.ends();
+        let mut ended = pin!(ends.notified());
+        ended.as_mut().enable();
+        if context.store.record_binding(claim, &key, &source).await? {
+            break;
+        }
         tracing::debug!(key, "waiting for another handoff to this chat");
+        slot.give_up();
+        let again = async {
+            tokio::select! {
+                () = ended => {}
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            }
+            slot.take_back().await;
+        };
         tokio::select! {
-            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = again => {}
             () = cancel.cancelled() => return Err(StageError::Cancelled),
             () = context.shutdown.draining.cancelled() => return Err(StageError::Stopping),
         }

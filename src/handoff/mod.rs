@@ -11,6 +11,7 @@ pub mod pause;
 mod pipeline;
 pub mod queue;
 pub mod request;
+mod scan;
 mod settle;
 mod thread;
 pub mod watch;

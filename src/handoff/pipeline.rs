@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::pause::{self, Side};
+use super::work::Slot;
 use super::{Handoff, Stage, State, answer, bind, deliver, settle, thread};
 use crate::caught::caught;
 use crate::clock;
@@ -115,7 +116,12 @@ pub(super) fn unavailable(name: &str, availability: &Availability) -> String {
 }
 
 /// Runs until the handoff ends, is lost to another owner, or is left for the next start because the daemon stops.
-pub(super) async fn run(context: &Context, mut claim: Claim, cancel: &CancellationToken) {
+pub(super) async fn run(
+    context: &Context,
+    mut claim: Claim,
+    cancel: &CancellationToken,
+    slot: &mut Slot,
+) {
     // As all spans that say what a line is about, one that no log.level takes away from an error.
     let span = tracing::error_span!(
         "handoff",
@@ -124,10 +130,12 @@ pub(super) async fn run(context: &Context, mut claim: Claim, cancel: &Cancellati
         platform = claim.handoff.platform,
         chat = claim.handoff.home.as_ref().map(|home| &home.chat_id)
     );
-    walk(context, &mut claim, cancel).instrument(span).await;
+    walk(context, &mut claim, cancel, slot)
+        .instrument(span)
+        .await;
 }
 
-async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken) {
+async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, slot: &mut Slot) {
     let Shutdown { draining, cut } = &context.shutdown;
     let mut wait = FIRST_WAIT;
     // Whoever resumes a handoff tells where it stands; what came before was told when it happened.
@@ -155,7 +163,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken) 
             Err(StageError::Cancelled)
         } else {
             tokio::select! {
-                outcome = take(context, claim, step, cancel).instrument(step.span()) => outcome,
+                outcome = take(context, claim, step, cancel, slot).instrument(step.span()) => outcome,
                 () = cut.cancelled(), if step != Step::Settle => return release(context, claim).await,
             }
         };
@@ -243,11 +251,12 @@ async fn take(
     claim: &mut Claim,
     step: Step,
     cancel: &CancellationToken,
+    slot: &mut Slot,
 ) -> Result<(), StageError> {
     let work = async {
         match step {
             Step::OpenThread => thread::run(context, claim, cancel).await,
-            Step::Bind => bind::run(context, claim, cancel).await,
+            Step::Bind => bind::run(context, claim, cancel, slot).await,
             Step::Answer => answer::run(context, claim, cancel).await,
             Step::Deliver => deliver::run(context, claim, cancel).await,
             Step::Settle => settle::run(context, claim).await,

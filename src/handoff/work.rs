@@ -2,13 +2,16 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::Handoff;
 use super::pipeline::{self, Context};
-use crate::store::{Claim, Orphan, Pending};
+use crate::clock;
+use crate::store::{Claim, Orphan, Pending, StoreError};
+use crate::turn::patiently;
 
 /// What the rest of the daemon holds of the queue.
 #[derive(Clone, Default)]
@@ -17,6 +20,8 @@ pub struct Handle {
     /// Rows that need not be looked for.
     asked: Arc<Mutex<Vec<Pending>>>,
     pub(super) foreign: Arc<Notify>,
+    /// Some handoff of this daemon has ended.
+    ends: Arc<Notify>,
     running: Arc<Mutex<HashMap<i64, CancellationToken>>>,
 }
 
@@ -27,6 +32,7 @@ impl Handle {
             session_id: handoff.session_id.clone(),
             platform: handoff.platform.clone(),
             after_turn: handoff.after_turn,
+            foreign: false,
         };
         self.asked
             .lock()
@@ -86,40 +92,69 @@ impl Work {
     }
 }
 
-/// Tells the queue that a session's work has ended, also when a stage panics: else its place would be lost for ever.
+/// A place among the handoffs that run at one time. One that only waits for another gives it up meanwhile.
+pub(super) struct Slot {
+    slots: Arc<Semaphore>,
+    permit: Option<OwnedSemaphorePermit>,
+    handle: Handle,
+}
+
+impl Slot {
+    /// `None`: all are taken.
+    pub(super) fn free(slots: &Arc<Semaphore>, handle: &Handle) -> Option<Slot> {
+        Some(Slot {
+            permit: Some(slots.clone().try_acquire_owned().ok()?),
+            slots: slots.clone(),
+            handle: handle.clone(),
+        })
+    }
+
+    pub(super) fn give_up(&mut self) {
+        self.permit = None;
+        // The queue may have work for it.
+        self.handle.wake.notify_one();
+    }
+
+    pub(super) async fn take_back(&mut self) {
+        if self.permit.is_none() {
+            self.permit = self.slots.clone().acquire_owned().await.ok();
+        }
+    }
+
+    /// Notified when a handoff of this daemon ends.
+    pub(super) fn ends(&self) -> Arc<Notify> {
+        self.handle.ends.clone()
+    }
+}
+
+/// Tells the queue that a session's work has ended, also when a stage panics: else the session would be taken for ever.
 pub(super) struct Done {
     pub(super) session_id: String,
-    pub(super) done: mpsc::Sender<String>,
+    pub(super) done: mpsc::UnboundedSender<String>,
+    pub(super) slot: Slot,
 }
 
 impl Drop for Done {
     fn drop(&mut self) {
-        // There is room for as many as can be at work.
-        let _ = self.done.try_send(std::mem::take(&mut self.session_id));
+        // Free before the queue looks for more work.
+        self.slot.permit = None;
+        let _ = self.done.send(std::mem::take(&mut self.session_id));
     }
 }
 
 /// Claims the row and walks it through its stages.
 pub(super) async fn perform(
-    context: Arc<Context>,
-    handle: Handle,
+    context: &Context,
+    handle: &Handle,
     work: Work,
-    owner: String,
-    lease_until: f64,
+    (owner, lease): (String, Duration),
+    slot: &mut Slot,
 ) {
-    let (store, platforms) = (&context.store, context.platforms.clone());
-    let home_of = move |platform: &str| platforms.home(platform);
-    let claimed = match &work {
-        Work::Pending(session_id) => {
-            store
-                .claim_handoff(session_id, &owner, lease_until, home_of)
-                .await
-        }
-        Work::Orphan(orphan) => store.take_over(orphan, &owner, lease_until, home_of).await,
-    };
-    let claim: Claim = match claimed {
+    // A lock of another program delays the claim: nothing else may come back to this row.
+    let claim = || claim(context, &work, &owner, lease);
+    let claim: Claim = match patiently(&context.shutdown.draining, claim).await {
         Ok(Some(claim)) => claim,
-        Ok(None) => return,
+        Ok(None) | Err(StoreError::Cancelled) => return,
         Err(error) => {
             tracing::warn!(%error, session = work.session_id(), "a handoff could not be claimed; it is tried again");
             return;
@@ -130,11 +165,24 @@ pub(super) async fn perform(
         cancel.cancel();
     }
     handle.locked(|running| running.insert(id, cancel.clone()));
-    let _forget = Forget {
-        handle: &handle,
-        id,
-    };
-    pipeline::run(&context, claim, &cancel).await;
+    let _forget = Forget { handle, id };
+    pipeline::run(context, claim, &cancel, slot).await;
+}
+
+/// `None`: another program or owner was faster.
+async fn claim(
+    context: &Context,
+    work: &Work,
+    owner: &str,
+    lease: Duration,
+) -> Result<Option<Claim>, StoreError> {
+    let (store, platforms) = (&context.store, context.platforms.clone());
+    let home_of = move |platform: &str| platforms.home(platform);
+    let until = clock::now() + lease.as_secs_f64();
+    match work {
+        Work::Pending(session_id) => store.claim_handoff(session_id, owner, until, home_of).await,
+        Work::Orphan(orphan) => store.take_over(orphan, owner, until, home_of).await,
+    }
 }
 
 struct Forget<'a> {
@@ -145,5 +193,6 @@ struct Forget<'a> {
 impl Drop for Forget<'_> {
     fn drop(&mut self) {
         self.handle.locked(|running| running.remove(&self.id));
+        self.handle.ends.notify_waiters();
     }
 }

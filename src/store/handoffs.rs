@@ -42,15 +42,6 @@ pub struct Answer {
     pub scribe: Scribe,
 }
 
-/// A row that asks for a handoff.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Pending {
-    pub session_id: String,
-    pub platform: String,
-    /// It is to wait for the end of a turn.
-    pub after_turn: bool,
-}
-
 /// What a session's row says of its handoff, as other programs see it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RowState {
@@ -129,43 +120,6 @@ impl Store {
             Ok(row)
         })
         .await
-    }
-
-    /// Pending rows, the oldest session first.
-    pub fn pending_handoffs(
-        &self,
-        limit: usize,
-        except_platforms: &[String],
-    ) -> Result<Vec<Pending>, StoreError> {
-        let except = serde_json::to_string(except_platforms).unwrap_or_default();
-        self.look(|c| {
-            let mut statement = c.prepare_cached(
-                "SELECT s.id, s.handoff_platform, COALESCE(h.after_turn, 0) FROM sessions s
-                 LEFT JOIN hermesd_handoffs h INDEXED BY hermesd_handoffs_in_flight
-                   ON h.session_id = s.id AND h.state IN ('pending', 'running')
-                 WHERE likelihood(s.handoff_state = 'pending', 0.000001) AND typeof(s.id) = 'text'
-                   AND CAST(COALESCE(s.handoff_platform, '') AS TEXT) NOT IN (SELECT value FROM json_each(?2))
-                 ORDER BY s.started_at LIMIT ?1",
-            )?;
-            let rows = statement.query_map(params![limit as i64, except], |row| {
-                Ok(Pending {
-                    // A name that is not read exactly could not be claimed.
-                    session_id: row.get(0)?,
-                    platform: lenient::text(row, 1)?.unwrap_or_default(),
-                    after_turn: row.get(2)?,
-                })
-            })?;
-            lenient::readable(rows, "sessions")
-        })
-    }
-
-    /// How many rows are pending.
-    pub fn pending_count(&self) -> Result<usize, StoreError> {
-        self.look(|c| {
-            let sql = "SELECT count(*) FROM sessions WHERE handoff_state = 'pending'";
-            let count: i64 = c.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-            Ok(usize::try_from(count).unwrap_or_default())
-        })
     }
 
     /// Takes a pending row, with the home of its platform. `None`: somebody else was faster, or it was withdrawn.
@@ -269,17 +223,13 @@ impl Store {
     pub async fn thread_wanted(&self, claim: &Claim) -> Result<bool, StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
         self.write(move |c| {
-            let before: Option<bool> = c
-                .prepare_cached(
-                    "SELECT opening FROM hermesd_handoffs WHERE id = ?1 AND fence = ?2",
-                )?
-                .query_row(params![id, fence], |row| row.get(0))
-                .optional()?;
-            c.prepare_cached(
-                "UPDATE hermesd_handoffs SET opening = 1 WHERE id = ?1 AND fence = ?2",
-            )?
-            .execute(params![id, fence])?;
-            Ok(before.unwrap_or_default())
+            journal::hold(c, id, fence)?;
+            let before = c
+                .prepare_cached("SELECT opening FROM hermesd_handoffs WHERE id = ?1")?
+                .query_row([id], |row| row.get(0))?;
+            c.prepare_cached("UPDATE hermesd_handoffs SET opening = 1 WHERE id = ?1")?
+                .execute([id])?;
+            Ok(before)
         })
         .await
     }

@@ -6,8 +6,12 @@ use super::{
     Claim, Delivery, DeliveryState, NewDelivery, Store, StoreError, deliveries, journal, lenient,
     sessions,
 };
+use crate::clock;
 use crate::handoff::Handoff;
 use crate::platform::Home;
+
+/// What Hermes' CLI writes into a row when it gives up.
+const CLI_TIMEOUT: &str = "timed out waiting for gateway";
 
 /// A running handoff that may have lost its owner.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,7 +77,7 @@ impl Store {
                    ON h.session_id = s.id AND h.state IN ('pending', 'running') AND h.state = 'running'
                  WHERE likelihood(s.handoff_state = 'running', 0.000001) AND typeof(s.id) = 'text'",
             )?;
-            let rows = statement.query_map([], |row| {
+            lenient::readable(statement.query([])?, "sessions", |row| {
                 Ok(Orphan {
                     session_id: row.get(0)?,
                     platform: lenient::text(row, 5)?.unwrap_or_default(),
@@ -81,8 +85,7 @@ impl Store {
                     owner: row.get(3)?,
                     lease_until: row.get(4)?,
                 })
-            })?;
-            lenient::readable(rows, "sessions")
+            })
         })
         .await
     }
@@ -124,20 +127,25 @@ impl Store {
     }
 
     /// Closes journal rows that another program has overtaken: their session's row no longer says what they say.
-    /// What they had changed is put back. Each comes with what its chat is to hear of it, as `notes_of` words it.
+    /// What they had changed is put back. Each comes with what its chat is to hear of it, as `notes_of` words it. Returns what
+    /// was closed, and the first reason to try again.
     pub async fn close_overtaken(
         &self,
         notes_of: impl Fn(&Handoff) -> Vec<NewDelivery> + Clone + Send + 'static,
-    ) -> Result<Vec<(Handoff, Vec<Delivery>)>, StoreError> {
-        let mut closed = Vec::new();
-        for (id, error) in self.look(journal::overtaken)? {
+    ) -> (Vec<(Handoff, Vec<Delivery>)>, Result<(), StoreError>) {
+        let (mut closed, mut outcome) = (Vec::new(), Ok(()));
+        let overtaken = match self.look(journal::overtaken) {
+            Ok(overtaken) => overtaken,
+            Err(error) => return (closed, Err(error)),
+        };
+        for (id, error) in overtaken {
             let reason = match error.as_str() {
                 "" => "withdrawn by another program".to_owned(),
                 said => format!("withdrawn by another program: {said}"),
             };
             let notes_of = notes_of.clone();
             // Each on its own: one that cannot be put back must not hold up the others.
-            let outcome = self
+            let done = self
                 .change(move |c, changed| {
                     if !journal::overtaken(c)?.iter().any(|(other, _)| *other == id) {
                         return Ok(None);
@@ -150,15 +158,53 @@ impl Store {
                     Ok(Some((handoff, notes)))
                 })
                 .await;
-            match outcome {
+            match done {
                 Ok(handoff) => closed.extend(handoff),
-                Err(error) if error.is_transient() => return Err(error),
+                // The lock holds for all rows.
+                Err(error @ StoreError::Busy(_)) => return (closed, outcome.and(Err(error))),
+                Err(error) if error.is_transient() => outcome = outcome.and(Err(error)),
                 Err(error) => {
                     tracing::error!(%error, handoff = id, "a withdrawn handoff could not be put back")
                 }
             }
         }
-        Ok(closed)
+        (closed, outcome)
+    }
+
+    /// Puts `completed` back where Hermes' CLI has written its timeout over a handoff that was settled since `since`.
+    /// Returns the sessions.
+    ///
+    /// The CLI gives up 60 seconds after its request, whatever the row says by then. A newer request that timed out is told
+    /// apart by the time: it cannot have ended within 60 seconds of the handoff before it.
+    pub async fn restore_completed(&self, since: f64) -> Result<Vec<String>, StoreError> {
+        let wanted = move |c: &Connection| -> Result<Vec<String>, StoreError> {
+            let mut statement = c.prepare_cached(
+                "SELECT s.id FROM sessions s
+                 WHERE likelihood(s.handoff_state = 'failed', 0.000001) AND s.handoff_error = ?1
+                   AND EXISTS (SELECT 1 FROM hermesd_handoffs h
+                               WHERE h.id = (SELECT MAX(id) FROM hermesd_handoffs INDEXED BY hermesd_handoffs_session
+                                             WHERE session_id = s.id)
+                                 AND h.state = 'completed' AND h.platform = s.handoff_platform
+                                 AND h.ended_at BETWEEN ?2 AND ?3)",
+            )?;
+            let rows = statement.query(params![CLI_TIMEOUT, since, clock::now()])?;
+            lenient::readable(rows, "sessions", |row| row.get(0))
+        };
+        if self.look(wanted)?.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.write(move |c| {
+            let ids = wanted(c)?;
+            for id in &ids {
+                c.execute(
+                    "UPDATE sessions SET handoff_state = 'completed', handoff_error = NULL
+                     WHERE id = ?1 AND handoff_state = 'failed'",
+                    [id],
+                )?;
+            }
+            Ok(ids)
+        })
+        .await
     }
 
     /// Reopens sessions that a chat or a terminal of ours is on. A terminal that exits after its session went to a chat ends

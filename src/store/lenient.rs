@@ -1,8 +1,12 @@
 //! Reading Hermes' tables as they are. SQLite keeps whatever a program puts into a column, so a value of another type
 //! than declared is read as well as it can be, and a row that cannot be read does not cost the others.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Mutex, OnceLock};
+
 use rusqlite::types::{Type, ValueRef};
-use rusqlite::{Error, Row};
+use rusqlite::{Error, Row, Rows};
 
 use super::StoreError;
 use crate::clock;
@@ -52,18 +56,53 @@ pub(super) fn count(row: &Row<'_>, at: usize) -> rusqlite::Result<i64> {
     })
 }
 
+/// Rows that are remembered as reported. More of them are reported no more.
+const REPORTED: usize = 10_000;
+
 /// All rows that can be read. A fault of the database itself is still one.
 pub(super) fn readable<T>(
-    rows: impl Iterator<Item = rusqlite::Result<T>>,
+    mut rows: Rows<'_>,
     table: &str,
+    mut read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>, StoreError> {
-    let mut read = Vec::new();
-    for row in rows {
-        match row {
-            Ok(row) => read.push(row),
-            Err(error) if error.sqlite_error().is_some() => return Err(error.into()),
-            Err(error) => tracing::warn!(%error, table, "a row that cannot be read is passed over"),
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.extend(readable_row(row, table, &mut read)?);
+    }
+    Ok(found)
+}
+
+/// One row, if it can be read. The queue reads the same rows every few seconds, so each odd one is reported once.
+pub(super) fn readable_row<T>(
+    row: &Row<'_>,
+    table: &str,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>, StoreError> {
+    match read(row) {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if error.sqlite_error().is_some() => Err(error.into()),
+        Err(error) => {
+            if is_new(row, table, &error) {
+                tracing::warn!(%error, table, "a row that cannot be read is passed over");
+            }
+            Ok(None)
         }
     }
-    Ok(read)
+}
+
+/// Whether this row was not reported yet in the life of this process. A row is known by its first column.
+fn is_new(row: &Row<'_>, table: &str, error: &Error) -> bool {
+    static SEEN: OnceLock<Mutex<HashSet<u64>>> = OnceLock::new();
+    let mut hasher = DefaultHasher::new();
+    (table, error.to_string()).hash(&mut hasher);
+    match row.get_ref(0) {
+        Ok(ValueRef::Text(bytes) | ValueRef::Blob(bytes)) => bytes.hash(&mut hasher),
+        Ok(ValueRef::Integer(number)) => number.hash(&mut hasher),
+        _ => {}
+    }
+    let mut seen = SEEN
+        .get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    seen.len() < REPORTED && seen.insert(hasher.finish())
 }

@@ -314,11 +314,9 @@ fn transcript(c: &Connection, session_id: &str, before: i64) -> Result<Transcrip
                 reasoning_content, reasoning_details, timestamp
          FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND active = 1 AND +id < ?2 ORDER BY +id",
     )?;
-    let rows = statement
-        .query_map(params![session_id, before], message)?
-        .filter_map(Result::transpose);
-    let rows = lenient::readable(rows, "messages")?;
-    Ok(Transcript::from_rows(rows))
+    let rows = statement.query(params![session_id, before])?;
+    let rows = lenient::readable(rows, "messages", message)?;
+    Ok(Transcript::from_rows(rows.into_iter().flatten().collect()))
 }
 
 /// `None` for a role that no model knows: such rows are notes of other programs.

@@ -103,8 +103,8 @@ fn matching(
     let mut hits = Vec::new();
     while let (true, Some(row)) = (hits.len() < limit, found.next()?) {
         let (id, snippet) = (row.get::<_, i64>(0)?, lenient::text(row, 1)?);
-        let one = message.query_map(rusqlite::params![id, snippet], hit)?;
-        hits.extend(lenient::readable(one, "messages")?);
+        let one = message.query(rusqlite::params![id, snippet])?;
+        hits.extend(lenient::readable(one, "messages", hit)?);
     }
     Ok(hits)
 }
@@ -120,8 +120,8 @@ fn containing(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>
          WHERE {conditions} AND {FINDABLE} ORDER BY id DESC LIMIT {limit}"
     ))?;
     let words: Vec<&str> = words.iter().map(|word| plain(word)).collect();
-    let rows = statement.query_map(rusqlite::params_from_iter(&words), hit)?;
-    let mut hits = lenient::readable(rows, "messages")?;
+    let rows = statement.query(rusqlite::params_from_iter(&words))?;
+    let mut hits = lenient::readable(rows, "messages", hit)?;
     for hit in &mut hits {
         hit.snippet = cut_out(&hit.snippet, words[0]);
     }

@@ -175,7 +175,7 @@ pub(super) fn collect(
     params: impl rusqlite::Params,
 ) -> Result<Vec<Session>, StoreError> {
     let mut statement = c.prepare_cached(sql)?;
-    lenient::readable(statement.query_map(params, session)?, "sessions")
+    lenient::readable(statement.query(params)?, "sessions", session)
 }
 
 fn find(c: &Connection, name: &str) -> Result<SessionMatch, StoreError> {

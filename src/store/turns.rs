@@ -253,11 +253,11 @@ fn said_since(
            (SELECT id, role, content, active FROM messages WHERE session_id = ?1 ORDER BY id LIMIT -1 OFFSET ?2)
          WHERE active = 1 ORDER BY id",
     )?;
-    let rows = statement.query_map(params![session_id, before], |row| {
+    let rows = statement.query(params![session_id, before])?;
+    lenient::readable(rows, "messages", |row| {
         let text = |at| Ok::<_, rusqlite::Error>(lenient::text(row, at)?.unwrap_or_default());
         Ok((row.get(0)?, text(1)?, text(2)?))
-    })?;
-    lenient::readable(rows, "messages")
+    })
 }
 
 /// The reply, or what there is of it, goes into the transcript. Words that were never said leave no row.
