@@ -26,6 +26,7 @@ mod cli;
 mod cli_direct;
 mod cli_edges;
 mod cli_refusals;
+mod compaction;
 mod completions;
 mod config;
 mod config_files;

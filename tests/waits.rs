@@ -74,6 +74,44 @@ async fn a_cancellation_ends_the_wait_for_a_thread_at_once() {
 }
 
 #[tokio::test]
+async fn a_thread_that_opens_while_it_is_cancelled_is_known_and_told() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let platform = Scripted {
+        opening: Semaphore::new(0),
+        ..Scripted::default()
+    };
+    let daemon = InProcess::start_with(&home, &[], platform).await;
+    let handoff = daemon.ask("telegram", SESSION).await;
+    eventually("the call is under way", || async {
+        (daemon.platform.opened.load(Ordering::Relaxed) == 1).then_some(())
+    })
+    .await;
+    let opens = async {
+        eventually("the cancellation is written", || async {
+            let sql = "SELECT cancel_requested FROM hermesd_handoffs";
+            let asked: bool = home.sqlite().query_row(sql, [], |row| row.get(0)).ok()?;
+            asked.then_some(())
+        })
+        .await;
+        daemon.platform.opening.add_permits(1);
+    };
+    tokio::join!(daemon.cancel(handoff.id), opens);
+    let ended = daemon.ended(handoff.id).await;
+    assert_eq!(
+        (ended.state.as_str(), ended.error.as_deref()),
+        ("failed", Some("cancelled"))
+    );
+    assert_eq!(ended.thread.as_deref(), Some("handoff-1"));
+    let note = eventually("a note in the thread", || async {
+        daemon.platform.sent.lock().unwrap().last().cloned()
+    })
+    .await;
+    assert!(note.0.ends_with(":failed"), "{note:?}");
+    daemon.stop().await;
+}
+
+#[tokio::test]
 async fn a_call_that_does_not_end_is_given_up_after_a_cancellation() {
     let home = Home::new();
     seed_session(&home).await;

@@ -16,7 +16,7 @@ use crate::client::{Client, ClientError, News};
 use crate::config::Config;
 use crate::control::views;
 use crate::handoff::request::{self, Wish};
-use crate::handoff::{Stage, Via, watch};
+use crate::handoff::{NOTICE_STAYS, Stage, Via, watch};
 use crate::platform::Platforms;
 use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffRequest, HandoffView};
 use crate::session::open_elsewhere;
@@ -279,6 +279,11 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
     }
     out.value(handoff)?;
     if handoff.state == "failed" {
+        let stays = handoff.error.as_deref();
+        let put_back = match stays.is_some_and(|error| error.contains(NOTICE_STAYS)) {
+            true => "all else is as it was before",
+            false => "everything is as it was before",
+        };
         return Err(CliError::Failed {
             message: format!(
                 "the handoff to {} failed: {}",
@@ -286,7 +291,7 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
                 handoff.error.as_deref().unwrap_or("no reason given")
             ),
             hint: Some(format!(
-                "everything is as it was before; try again with `hermesctl handoffs retry {}`",
+                "{put_back}; try again with `hermesctl handoffs retry {}`",
                 handoff.id
             )),
         }

@@ -2,12 +2,12 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::Stage;
 use super::pipeline::{Context, StageError};
+use super::{Handoff, Stage};
 use crate::agent::{Prompt, Reply};
 use crate::platform::Opened;
 use crate::router::Address;
-use crate::store::{Answer, Begun, Claim, Scribe};
+use crate::store::{Answer, Begun, Claim, Scribe, StoreError};
 use crate::turn::live::{InChat, show_typing};
 use crate::turn::{Streamed, TurnError, patiently};
 
@@ -30,11 +30,7 @@ pub(super) async fn run(
         .briefing(id, None)
         .await?
         .ok_or_else(|| StageError::Failed(format!("session {id} is gone")))?;
-    let notice = notice(
-        &session.name(),
-        &claim.handoff.platform,
-        claim.handoff.note.as_deref(),
-    );
+    let notice = notice(&session.name(), &claim.handoff);
     let (agent, scribe) = context
         .turns
         .agent_of(&session.id, &claim.handoff.platform)?
@@ -81,7 +77,7 @@ pub(super) async fn run(
         Err(error) => {
             // What the agent wrote of it itself is no part of a conversation that has not moved.
             if scribe == Scribe::TheAgent {
-                retract(context, &session.id).await?;
+                claim.notice_stays = !retract(context, &session.id).await?;
             }
             return Err(error);
         }
@@ -115,7 +111,7 @@ pub(super) async fn run(
         Err(error) => {
             // The journal does not know the agent's rows, so the rollback does not find them.
             if scribe == Scribe::TheAgent {
-                retract(context, &session.id).await?;
+                claim.notice_stays = !retract(context, &session.id).await?;
             }
             return Err(error);
         }
@@ -125,11 +121,25 @@ pub(super) async fn run(
     Ok(())
 }
 
-/// Takes what the agent wrote of the turn out of the transcript, however long the database is locked.
-async fn retract(context: &Context, session_id: &str) -> Result<(), StageError> {
+/// Takes what the agent wrote of the turn out of the transcript, however long the database is locked. False: it stays.
+async fn retract(context: &Context, session_id: &str) -> Result<bool, StageError> {
     let never = CancellationToken::new();
     let retract = || context.store.retract_turn(session_id);
-    patiently(&never, retract).await.map_err(StageError::from)
+    let retracted = patiently(&never, retract).await?;
+    if !retracted {
+        tracing::warn!(
+            "the handoff's notice is not found in the compacted transcript; nothing is taken out"
+        );
+    }
+    Ok(retracted)
+}
+
+/// Takes out what the agent wrote for a daemon that died before it could do so.
+pub(super) async fn retract_left(context: &Context, claim: &mut Claim) -> Result<(), StoreError> {
+    let (session_id, mark) = (&claim.handoff.session_id, mark(claim.handoff.id));
+    let retracted = context.store.retract_turn_with(session_id, &mark).await?;
+    claim.notice_stays |= !retracted;
+    Ok(())
 }
 
 fn failed(error: TurnError) -> StageError {
@@ -154,19 +164,27 @@ async fn before(
         Begun::Ask(_) => Ok(None),
         Begun::Asked(Some(reply)) => Ok(Some(Ok(Reply::from(reply)))),
         Begun::Asked(None) => {
-            context.store.retract_turn(session_id).await?;
+            retract(context, session_id).await?;
             context.store.begin_turn(session_id, notice, scribe).await?;
             Ok(None)
         }
     }
 }
 
-fn notice(session: &str, platform: &str, note: Option<&str>) -> String {
+/// Makes the notice of each handoff its own, so that it is found again in a transcript that was compacted.
+fn mark(id: i64) -> String {
+    format!("(handoff {id})")
+}
+
+/// What the agent is told.
+fn notice(session: &str, handoff: &Handoff) -> String {
+    let (platform, mark) = (&handoff.platform, mark(handoff.id));
     let mut text = format!(
-        "[Handoff] The session \"{session}\" has moved from the terminal to this {platform} chat, its history is above. \
+        "[Handoff] The session \"{session}\" has moved from the terminal to this {platform} chat {mark}, its history is above. \
          Say briefly that you are here and where things stand."
     );
-    if let Some(note) = note.filter(|n| !n.trim().is_empty()) {
+    let note = handoff.note.as_deref();
+    if let Some(note) = note.filter(|note| !note.trim().is_empty()) {
         text.push_str(&format!("\nThe user's note: {note}"));
     }
     text

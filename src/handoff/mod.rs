@@ -22,6 +22,10 @@ pub use pipeline::Context;
 
 use crate::platform::{Home, Opened};
 
+/// What a failed handoff says when its notice could not be taken out of the transcript.
+pub const NOTICE_STAYS: &str =
+    "its notice stays in the transcript, because Hermes compacted the conversation meanwhile";
+
 /// What `sessions.handoff_state` says. Shared with other programs; NULL is "never handed off".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {

@@ -19,7 +19,7 @@ use crate::platform::{Availability, Platform, Platforms};
 use crate::router::{Address, Router};
 use crate::session::{KeyRules, Source};
 use crate::shutdown::Shutdown;
-use crate::store::{Claim, NewDelivery, Store, StoreError, failure_key};
+use crate::store::{Claim, Delivery, NewDelivery, Store, StoreError, failure_key};
 use crate::turn::Turns;
 
 /// Waits between tries while the database is locked or the disk is full.
@@ -301,16 +301,11 @@ async fn release(context: &Context, claim: &Claim) {
 }
 
 /// Puts everything back and says why. Tried until the database takes it: a handoff must not stay in between.
-async fn fail(context: &Context, claim: &Claim, reason: &str) {
+async fn fail(context: &Context, claim: &mut Claim, reason: &str) {
     let mut wait = FIRST_WAIT;
-    let notes = failure_notes(context, &claim.handoff, reason);
-    let notes = loop {
-        match context
-            .store
-            .fail_handoff(claim, reason, notes.clone())
-            .await
-        {
-            Ok(notes) => break notes,
+    let (reason, notes) = loop {
+        match put_back(context, claim, reason).await {
+            Ok(recorded) => break recorded,
             Err(error) if error.is_transient() => {
                 tracing::warn!(%error, "waiting for the database to roll the handoff back");
                 tokio::time::sleep(wait).await;
@@ -326,20 +321,33 @@ async fn fail(context: &Context, claim: &Claim, reason: &str) {
             }
         }
     };
-    tell_failure(reason);
-    tell_end(context, claim, State::Failed, Some(reason.to_owned()));
+    tell_failure(&reason);
+    tell_end(context, claim, State::Failed, Some(reason));
     // The chat's own worker sends them: the session is free for another try meanwhile.
     for note in notes {
         context.router.post(note);
     }
 }
 
+/// Returns the reason as it is recorded, and what the chat is to hear of it.
+async fn put_back(
+    context: &Context,
+    claim: &mut Claim,
+    reason: &str,
+) -> Result<(String, Vec<Delivery>), StoreError> {
+    if claim.handoff.stage == Some(Stage::Bound) {
+        answer::retract_left(context, claim).await?;
+    }
+    let notes = failure_notes(context, &claim.handoff, reason);
+    context.store.fail_handoff(claim, reason, notes).await
+}
+
 /// One that somebody stopped needs nobody's help.
 fn tell_failure(reason: &str) {
     let message_id = message_id::HANDOFF_FAILED;
-    match reason {
-        "cancelled" => tracing::info!(message_id, reason, "handoff failed"),
-        _ => tracing::error!(message_id, reason, "handoff failed"),
+    match reason.starts_with("cancelled") {
+        true => tracing::info!(message_id, reason, "handoff failed"),
+        false => tracing::error!(message_id, reason, "handoff failed"),
     }
 }
 

@@ -252,7 +252,7 @@ impl Metrics {
     pub fn handoff_ended(&self, platform: &str, error: Option<&str>) {
         let outcome = match error {
             None => "completed",
-            Some("cancelled") => "cancelled",
+            Some(reason) if reason.starts_with("cancelled") => "cancelled",
             Some(_) => "failed",
         };
         self.handoffs.at(platform, outcome).inc();

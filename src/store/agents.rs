@@ -2,8 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::messages::{self, Said};
-use super::{Store, StoreError, sessions, turns};
+use super::{Store, StoreError, messages, sessions, turns};
 
 impl Store {
     /// The agent that was chosen for this session alone.
@@ -66,18 +65,32 @@ impl Store {
     }
 
     /// Takes what an agent has written of a turn out of the live transcript, as a rewind does, so that it can be asked again.
-    pub async fn retract_turn(&self, session_id: &str) -> Result<(), StoreError> {
-        let session_id = session_id.to_owned();
+    /// False: the agent has compacted the transcript, and the turn's own words are not found in it. Nothing is taken out then.
+    pub async fn retract_turn(&self, session_id: &str) -> Result<bool, StoreError> {
+        self.retract_turn_with(session_id, "").await
+    }
+
+    /// The same, only for a turn whose words have `mark` in them.
+    pub async fn retract_turn_with(
+        &self,
+        session_id: &str,
+        mark: &str,
+    ) -> Result<bool, StoreError> {
+        let (session_id, mark) = (session_id.to_owned(), mark.to_owned());
         self.write(move |c| {
+            let turn = turns::running(c, &session_id)?;
+            if !turn.is_some_and(|turn| turn.has(&mark)) {
+                return Ok(true);
+            }
             let rows = turns::rows_of_agent(c, &session_id)?;
-            if !rows.is_empty() {
-                messages::retract(c, &session_id, &Said::of(rows))?;
+            if let Some(rows) = rows.as_ref().filter(|rows| !rows.is_empty()) {
+                messages::retract_rows(c, &session_id, rows)?;
             }
             c.execute(
                 "UPDATE hermesd_turns SET running = 0, words = NULL WHERE session_id = ?1",
                 [&session_id],
             )?;
-            Ok(())
+            Ok(rows.is_some())
         })
         .await
     }

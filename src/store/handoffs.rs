@@ -5,14 +5,15 @@
 
 use rusqlite::{OptionalExtension, ToSql, params};
 
-use super::journal::{self, Evidence};
+use super::journal::{self, Changed, Evidence};
+use super::messages::Said;
 use super::{
     Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, binding, deliveries,
     lenient, messages, moves, sessions, turns,
 };
 use crate::agent::Reply;
 use crate::clock;
-use crate::handoff::{Handoff, Stage, State, Via};
+use crate::handoff::{Handoff, NOTICE_STAYS, Stage, State, Via};
 use crate::platform::{Home, Opened};
 use crate::session::Source;
 
@@ -25,6 +26,8 @@ pub struct Claim {
     pub handoff: Handoff,
     /// What people call the session.
     pub session_name: String,
+    /// The notice of its turn could not be taken out of the transcript.
+    pub notice_stays: bool,
     /// What its answer has to send, when this owner has just written it; else the ledger knows.
     pub deliveries: Vec<Delivery>,
     /// Ledger rows and the platform's ids of what this owner has sent, until they are recorded.
@@ -69,6 +72,13 @@ impl Delivery {
 /// Cuts a reason to what the column takes, between characters.
 pub fn cut_error(text: &str) -> String {
     text.chars().take(ERROR_LENGTH).collect()
+}
+
+/// A reason, and that the handoff's notice stays in the transcript.
+pub(super) fn with_notice_stays(reason: &str) -> String {
+    let room = ERROR_LENGTH.saturating_sub(NOTICE_STAYS.chars().count() + 2);
+    let reason: String = reason.chars().take(room).collect();
+    format!("{reason}; {NOTICE_STAYS}")
 }
 
 /// The six operations of the contract with Hermes.
@@ -196,22 +206,34 @@ impl Store {
     }
 
     /// Ends a running handoff with a reason and puts everything back as it was before. Keeps what its chat is to hear of it.
+    /// Returns that, and the reason as it is recorded: it says what could not be put back.
     pub async fn fail_handoff(
         &self,
         claim: &Claim,
         reason: &str,
         notes: Vec<NewDelivery>,
-    ) -> Result<Vec<Delivery>, StoreError> {
-        let (id, fence, reason) = (claim.handoff.id, claim.fence, cut_error(reason));
+    ) -> Result<(String, Vec<Delivery>), StoreError> {
+        let (id, fence) = (claim.handoff.id, claim.fence);
+        let reason = match claim.notice_stays {
+            true => with_notice_stays(reason),
+            false => cut_error(reason),
+        };
+        // A thread whose stage was not reached: it is open all the same.
+        let thread = claim.handoff.thread.as_ref();
+        let thread = thread.and_then(|opened| serde_json::to_string(opened).ok());
         self.change(move |c, changed| {
             journal::hold(c, id, fence)?;
-            let session = journal::close(c, changed, id, &reason)?;
+            let (session, reason) = journal::close(c, changed, id, &reason)?;
+            c.execute(
+                "UPDATE hermesd_handoffs SET thread = COALESCE(thread, ?2) WHERE id = ?1",
+                params![id, thread],
+            )?;
             c.execute(
                 "UPDATE sessions SET handoff_state = 'failed', handoff_error = ?2
                  WHERE id = ?1 AND handoff_state = 'running'",
                 params![session, reason],
             )?;
-            deliveries::insert_all(c, &notes)
+            Ok((reason, deliveries::insert_all(c, &notes)?))
         })
         .await
     }
@@ -309,10 +331,10 @@ impl Store {
                     messages::say(c, &session_id, &answer.notice, &answer.reply)?
                 }
                 Scribe::TheAgent => {
-                    let mut rows = turns::rows_of_agent(c, &session_id)?;
+                    let mut rows = turns::rows_of_agent(c, &session_id)?.unwrap_or_default();
                     let end = TurnEnd::Answered(answer.reply.clone());
                     rows.extend(turns::end(c, &session_id, &end)?.unwrap_or_default());
-                    messages::Said::of(rows)
+                    Said::of(rows, &answer.notice)
                 }
             };
             let said = serde_json::to_string(&said).unwrap_or_default();

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::binding::Displaced;
+use super::handoffs::with_notice_stays;
 use super::messages::{self, Said};
 use super::{Claim, Store, StoreError, deliveries, earlier, lenient};
 use crate::clock;
@@ -141,20 +142,24 @@ pub(super) fn open(
     ])?)
 }
 
-/// Ends it as failed and puts back whatever it had changed. Returns its session.
+/// Ends it as failed and puts back whatever it had changed. Returns its session, and the reason as it is recorded.
 pub(super) fn close(
     c: &Connection,
     changed: &mut Changed<'_>,
     id: i64,
     reason: &str,
-) -> Result<String, StoreError> {
-    roll_back(c, changed, id)?;
-    Ok(c.query_row(
+) -> Result<(String, String), StoreError> {
+    let reason = match roll_back(c, changed, id)? {
+        true => reason.to_owned(),
+        false => with_notice_stays(reason),
+    };
+    let session = c.query_row(
         "UPDATE hermesd_handoffs SET state = 'failed', error = ?2, ended_at = ?3, owner = NULL, lease_until = NULL
          WHERE id = ?1 RETURNING session_id",
         params![id, reason, clock::now()],
         |row| row.get(0),
-    )?)
+    )?;
+    Ok((session, reason))
 }
 
 /// Makes the row ours. The first time it is `claimed`, and `homed` with it when the platform has a home; later it stays
@@ -199,6 +204,7 @@ pub(super) fn start(
     Ok(Claim {
         handoff,
         session_name: session.name(),
+        notice_stays: false,
         deliveries: Vec::new(),
         sent: None,
         fence,
@@ -326,8 +332,9 @@ pub(super) fn left_behind(c: &Connection, id: i64) -> Result<Option<String>, Sto
     Ok(before.filter(|before| Some(before) != key.as_ref()))
 }
 
-/// Puts the binding back, takes the notice and the reply out of the transcript, and stops what was still to be sent.
-fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), StoreError> {
+/// Puts the binding back, takes the notice and the reply out of the transcript, and stops what was still to be sent. False: the
+/// notice is part of a summary by now and stays.
+fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<bool, StoreError> {
     let (session, key, displaced, said): (String, Option<String>, Option<String>, Option<String>) = c.query_row(
         "SELECT session_id, session_key, displaced, message_rows FROM hermesd_handoffs WHERE id = ?1",
         [id],
@@ -338,10 +345,13 @@ fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<(), S
         earlier::unbind(c, changed.scope, &key, &session, &displaced)?;
         changed.keys.push(key);
     }
-    if let Some(said) = said.as_deref().and_then(Said::parse) {
-        messages::retract(c, &session, &said)?;
-    }
-    deliveries::abandon(c, id)
+    let said = said.as_deref().and_then(Said::parse);
+    let retracted = match &said {
+        Some(said) => messages::retract(c, &session, said)?,
+        None => true,
+    };
+    deliveries::abandon(c, id)?;
+    Ok(retracted)
 }
 
 pub(super) fn by_id(c: &Connection, id: i64) -> Result<Option<Handoff>, StoreError> {

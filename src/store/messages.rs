@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
-use super::{Store, StoreError, lenient, sessions};
+use super::{Store, StoreError, lenient, sessions, turns};
 use crate::agent::Reply;
 use crate::clock;
 use crate::session::Session;
@@ -197,6 +197,9 @@ pub(super) fn count_model_call(c: &Connection, session_id: &str) -> Result<(), S
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Said {
     rows: Vec<i64>,
+    /// The words of the first row, by which a copy of it is found.
+    #[serde(default)]
+    notice: Option<String>,
     /// The counters that were NULL before.
     #[serde(default)]
     no_message_count: bool,
@@ -205,9 +208,10 @@ pub(super) struct Said {
 }
 
 impl Said {
-    pub(super) fn of(rows: Vec<i64>) -> Said {
+    pub(super) fn of(rows: Vec<i64>, notice: &str) -> Said {
         Said {
             rows,
+            notice: Some(notice.to_owned()),
             ..Said::default()
         }
     }
@@ -238,6 +242,7 @@ pub(super) fn say(
         .query_row([session_id], |row| {
             Ok(Said {
                 rows: Vec::new(),
+                notice: Some(notice.to_owned()),
                 no_message_count: row.get(0)?,
                 no_api_call_count: row.get(1)?,
             })
@@ -254,10 +259,52 @@ pub(super) fn say(
     Ok(said)
 }
 
-/// Takes it out of the live transcript and out of the counters without erasing it, as a rewind does.
-pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<(), StoreError> {
-    let mut taken = 0;
+/// Takes it out of the live transcript and out of the counters without erasing it, as a rewind does. Rows that a compaction has
+/// replaced by copies are taken out by their copies. False: a compaction left no copy, so the words may stand in its summary.
+pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<bool, StoreError> {
+    let mut rows = said.rows.clone();
+    let mut complete = true;
+    if replaced(c, session_id, said)? {
+        let copies = match &said.notice {
+            Some(notice) => turns::rows_from(c, session_id, notice)?,
+            None => Vec::new(),
+        };
+        complete = !copies.is_empty();
+        rows.extend(copies);
+    }
+    take_out(c, session_id, &rows, said)?;
+    Ok(complete)
+}
+
+/// The same for rows that were just looked up.
+pub(super) fn retract_rows(
+    c: &Connection,
+    session_id: &str,
+    rows: &[i64],
+) -> Result<(), StoreError> {
+    take_out(c, session_id, rows, &Said::default())
+}
+
+/// Whether a compaction, or an agent that writes its rows anew, has put others in the place of some of these rows.
+fn replaced(c: &Connection, session_id: &str, said: &Said) -> Result<bool, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT COALESCE(compacted, 0) <> 0 FROM messages WHERE id = ?1 AND session_id = ?2",
+    )?;
     for row in &said.rows {
+        let compacted = statement
+            .query_row(params![row, session_id], |row| row.get(0))
+            .optional()?;
+        if compacted.unwrap_or(true) {
+            return Ok(true);
+        }
+    }
+    // The agent wrote the rows and they were not found when it ended.
+    Ok(said.rows.is_empty() && said.notice.is_some())
+}
+
+fn take_out(c: &Connection, session_id: &str, rows: &[i64], said: &Said) -> Result<(), StoreError> {
+    let mut taken = 0;
+    for row in rows {
         taken += c.execute(
             "UPDATE messages SET active = 0 WHERE id = ?1 AND session_id = ?2 AND active = 1",
             params![row, session_id],
@@ -280,8 +327,11 @@ pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<(
     Ok(())
 }
 
+/// What Hermes' summaries of a compacted conversation have in them.
+const SUMMARY_MARKS: [&str; 2] = ["[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:"];
+
 /// Takes the last words that a person said, and all that came after them, out of the live transcript; as a rewind does.
-/// Returns the words. `None`: nobody has said any.
+/// Returns the words. `None`: there are none, or a summary of what was said before stands in their place or behind them.
 pub(super) fn rewind_last(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
     let last: Option<(i64, Option<String>)> = c
         .prepare_cached(
@@ -295,6 +345,20 @@ pub(super) fn rewind_last(c: &Connection, session_id: &str) -> Result<Option<Str
     let Some((from, words)) = last else {
         return Ok(None);
     };
+    let summary = c
+        .prepare_cached(
+            "SELECT 1 FROM messages WHERE session_id = ?1 AND id >= ?2 AND active = 1
+               AND (instr(content, ?3) > 0 OR instr(content, ?4) > 0)",
+        )?
+        .exists(params![
+            session_id,
+            from,
+            SUMMARY_MARKS[0],
+            SUMMARY_MARKS[1]
+        ])?;
+    if summary {
+        return Ok(None);
+    }
     let taken = c.execute(
         "UPDATE messages SET active = 0 WHERE likelihood(session_id = ?1, 0.000001) AND +id >= ?2 AND active = 1",
         params![session_id, from],

@@ -111,6 +111,14 @@ pub(super) struct Running {
     partial: Option<String>,
 }
 
+impl Running {
+    /// Whether the agent writes its rows, and its words have `mark` in them.
+    pub(super) fn has(&self, mark: &str) -> bool {
+        let words = self.words.as_ref();
+        words.is_some_and(|(words, _)| words.contains(mark))
+    }
+}
+
 pub(super) fn running(c: &Connection, session_id: &str) -> Result<Option<Running>, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT words, rows_before, partial FROM hermesd_turns WHERE session_id = ?1 AND running = 1",
@@ -176,21 +184,133 @@ fn asked_before(
     let Some((_, before)) = turn.filter(|(asked, _)| asked == words) else {
         return Ok(None);
     };
-    let mut said = said_since(c, session_id, before)?;
-    Ok(match said.pop() {
+    let written = Written::since(c, session_id, before)?;
+    let rows = match written.own(words) {
+        Some(own) => own,
+        None if written.compacted => {
+            return Ok(written.has(words).then_some(None));
+        }
+        None => written.live(),
+    };
+    Ok(match rows.last() {
         None => None,
-        Some((_, role, reply)) if role == "assistant" => Some(Some(reply)),
+        Some(row) if row.role == "assistant" => Some(Some(row.text.clone())),
         Some(_) => Some(None),
     })
 }
 
-/// The rows of a turn that the agent has written itself so far, for taking them back.
-pub(super) fn rows_of_agent(c: &Connection, session_id: &str) -> Result<Vec<i64>, StoreError> {
-    let Some((_, before)) = running(c, session_id)?.and_then(|turn| turn.words) else {
-        return Ok(Vec::new());
+/// The rows of a turn that the agent has written itself so far, for taking them back. `None`: the agent has written
+/// something, and the turn's own words are not found in it.
+pub(super) fn rows_of_agent(
+    c: &Connection,
+    session_id: &str,
+) -> Result<Option<Vec<i64>>, StoreError> {
+    let Some((words, before)) = running(c, session_id)?.and_then(|turn| turn.words) else {
+        return Ok(Some(Vec::new()));
     };
-    let said = said_since(c, session_id, before)?;
-    Ok(said.into_iter().map(|(row, _, _)| row).collect())
+    let written = Written::since(c, session_id, before)?;
+    Ok(match written.own(&words) {
+        Some(own) => Some(own.iter().map(|row| row.id).collect()),
+        None if !written.compacted && written.live().is_empty() => Some(Vec::new()),
+        None => None,
+    })
+}
+
+/// The live rows of the turn that began with these words, wherever in the transcript it stands: up to the next words of a
+/// person.
+pub(super) fn rows_from(
+    c: &Connection,
+    session_id: &str,
+    words: &str,
+) -> Result<Vec<i64>, StoreError> {
+    let written = Written::since(c, session_id, 0)?;
+    let mut own = written.own(words).unwrap_or_default().into_iter();
+    let first = own.next();
+    let rest = own.take_while(|row| row.role != "user");
+    Ok(first.into_iter().chain(rest).map(|row| row.id).collect())
+}
+
+/// A row behind the place where a turn began.
+struct WrittenRow {
+    id: i64,
+    role: String,
+    text: String,
+    live: bool,
+}
+
+/// What stands behind the place where a turn began.
+///
+/// Not all of it is the turn's: an agent that compacts the transcript makes all rows inactive and appends a summary, with copies
+/// of the rows that it keeps. So the turn's rows are those from its own words onwards.
+struct Written {
+    rows: Vec<WrittenRow>,
+    /// None of the rows before that place is live any more.
+    compacted: bool,
+}
+
+impl Written {
+    fn since(c: &Connection, session_id: &str, before: i64) -> Result<Written, StoreError> {
+        // An agent that deletes rows leaves no place to count to.
+        let fewer = messages::count(c, session_id)? < before;
+        let before = if fewer { 0 } else { before };
+        let live_before = c
+            .prepare_cached(
+                "SELECT 1 FROM (SELECT active FROM messages WHERE session_id = ?1 ORDER BY id LIMIT ?2)
+                 WHERE active = 1",
+            )?
+            .exists(params![session_id, before])?;
+        let mut statement = c.prepare_cached(
+            "SELECT id, role, content, active = 1 FROM messages WHERE session_id = ?1
+             ORDER BY id LIMIT -1 OFFSET ?2",
+        )?;
+        let rows = statement.query(params![session_id, before])?;
+        let rows = lenient::readable(rows, "messages", |row| {
+            let text = |at| Ok::<_, rusqlite::Error>(lenient::text(row, at)?.unwrap_or_default());
+            Ok(WrittenRow {
+                id: row.get(0)?,
+                role: text(1)?,
+                text: text(2)?,
+                live: row.get::<_, Option<bool>>(3)?.unwrap_or_default(),
+            })
+        })?;
+        Ok(Written {
+            rows,
+            compacted: fewer || (before > 0 && !live_before),
+        })
+    }
+
+    fn live(&self) -> Vec<&WrittenRow> {
+        self.rows.iter().filter(|row| row.live).collect()
+    }
+
+    /// The live rows from these words onwards. A row that holds more than the words counts only where nothing was compacted: a
+    /// compaction may put the words and its summary into one row.
+    fn own(&self, words: &str) -> Option<Vec<&WrittenRow>> {
+        let live = self.live();
+        let words = plain(words);
+        let user = |row: &WrittenRow| row.role == "user";
+        let exact = live
+            .iter()
+            .rposition(|row| user(row) && plain(&row.text) == words);
+        let around = || {
+            let within = |row: &&WrittenRow| user(row) && plain(&row.text).contains(&words);
+            live.iter().position(within).filter(|_| !self.compacted)
+        };
+        let from = exact.or_else(around)?;
+        Some(live[from..].to_vec())
+    }
+
+    /// Whether these words stand there, live or not.
+    fn has(&self, words: &str) -> bool {
+        let words = plain(words);
+        let mut rows = self.rows.iter();
+        rows.any(|row| row.role == "user" && plain(&row.text) == words)
+    }
+}
+
+/// The words of a column, as they are compared.
+fn plain(column: &str) -> String {
+    Content::decode(column.to_owned()).plain().trim().to_owned()
 }
 
 /// Closes a turn, with its end in the transcript. Returns the rows that this took; `None`: it had ended before.
@@ -226,38 +346,35 @@ fn complete(
     if sessions::tip(c, session_id)? != session_id {
         return Ok(Vec::new());
     }
-    let said = said_since(c, session_id, before)?;
+    let written = Written::since(c, session_id, before)?;
+    let live = written.live();
     let mut rows = Vec::new();
-    if !said.iter().any(|(_, role, _)| role == "user") {
+    let said = match written.compacted {
+        true => written.has(words),
+        false => live.iter().any(|row| row.role == "user"),
+    };
+    if !said {
         let message = NewMessage {
             content: Content::decode(words.to_owned()),
             ..NewMessage::text(Role::User, "")
         };
         rows.push(messages::append_one(c, session_id, message)?);
     }
-    let answered = said.last().is_some_and(|(_, role, _)| role == "assistant");
+    let answered = live.last().is_some_and(|row| {
+        row.role == "assistant" && (!written.compacted || is_end(&row.text, how))
+    });
     if !answered {
         rows.extend(conclude(c, session_id, how)?);
     }
     Ok(rows)
 }
 
-/// The live ones among the rows behind the first `before`, with their role and words.
-fn said_since(
-    c: &Connection,
-    session_id: &str,
-    before: i64,
-) -> Result<Vec<(i64, String, String)>, StoreError> {
-    let mut statement = c.prepare_cached(
-        "SELECT id, role, content FROM
-           (SELECT id, role, content, active FROM messages WHERE session_id = ?1 ORDER BY id LIMIT -1 OFFSET ?2)
-         WHERE active = 1 ORDER BY id",
-    )?;
-    let rows = statement.query(params![session_id, before])?;
-    lenient::readable(rows, "messages", |row| {
-        let text = |at| Ok::<_, rusqlite::Error>(lenient::text(row, at)?.unwrap_or_default());
-        Ok((row.get(0)?, text(1)?, text(2)?))
-    })
+/// Whether a row holds this end of a turn. In a compacted transcript the last row may be an older answer.
+fn is_end(text: &str, how: &TurnEnd) -> bool {
+    match how {
+        TurnEnd::Answered(reply) => plain(text) == reply.text.trim(),
+        TurnEnd::CutOff(partial) => plain(text).contains(partial.trim()),
+    }
 }
 
 /// The reply, or what there is of it, goes into the transcript. Words that were never said leave no row.

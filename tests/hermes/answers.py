@@ -285,6 +285,55 @@ def only_a_few_sessions_stay_open_in_hermes(house):
     house.stop()
 
 
+SUMMARY = "[CONTEXT COMPACTION — REFERENCE ONLY] They counted to three."
+# Hermes' own compaction of the live rows, of which the last few are kept, in a process of its own.
+COMPACT = """
+import sys
+from pathlib import Path
+from hermes_state import SessionDB
+path, session, summary, first, last = sys.argv[1:]
+db = SessionDB(Path(path))
+live = db.get_messages_as_conversation(session)
+kept = live[int(first):int(last) or None]
+db.archive_and_compact(session, [{"role": "user", "content": summary}] + kept)
+db.close()
+"""
+
+
+def compact_in_a_handoff(house, first, last):
+    """Lets Hermes compact the session while it answers the notice of a handoff, which is then cancelled."""
+    house.start()
+    opened, *_ = house.chat("One\nTwo\nThree\n", "--title", "Talk")
+    session = opened["session"]["id"]
+    answer = house.rows(session)[-1][:2]
+    house.ctl("handoff", "local", "--session", "Talk", "--note", "Answer slowly", "--no-wait")
+    until("Hermes has written the notice", lambda: "[Handoff]" in house.rows(session)[-1][1])
+    until("the model is asked", lambda: "Answer slowly" in str(house.model.requests[-1]["messages"][-1]))
+    ran = subprocess.run(
+        [PYTHON, "-c", COMPACT, house.home / "state.db", session, SUMMARY, str(first), str(last)],
+        env=house.environment(), text=True, capture_output=True, timeout=60,
+    )
+    same(f"compaction ({ran.stderr})", ran.returncode, 0)
+    house.ctl("handoffs", "cancel", "1")
+    rows = words(house.rows(session))
+    error = json.loads(house.ctl("--json", "handoffs", "show", "1").stdout)["error"]
+    same("message_count", house.row(session)["message_count"], len(rows))
+    house.stop()
+    return rows, answer, error
+
+
+def a_cancelled_handoff_leaves_what_hermes_compacted_during_its_turn(house):
+    rows, answer, error = compact_in_a_handoff(house, -2, 0)
+    same("live rows", rows, [("user", SUMMARY), answer])
+    same("error", error, "cancelled")
+
+
+def a_notice_that_hermes_summarised_stays_and_the_handoff_says_so(house):
+    rows, answer, error = compact_in_a_handoff(house, -2, -1)
+    same("live rows", rows[:2], [("user", SUMMARY), answer])
+    assert error.startswith("cancelled; its notice stays"), error
+
+
 TESTS = [
     a_conversation_goes_to_a_chat_and_comes_back_with_each_message_once,
     an_interrupted_answer_is_kept_once_and_the_next_one_comes,
@@ -295,6 +344,8 @@ TESTS = [
     a_dangerous_command_waits_for_the_persons_word,
     a_question_of_hermes_is_answered_in_the_chat,
     whoever_leaves_while_hermes_asks_has_said_no,
+    a_cancelled_handoff_leaves_what_hermes_compacted_during_its_turn,
+    a_notice_that_hermes_summarised_stays_and_the_handoff_says_so,
 ]
 
 
