@@ -5,7 +5,7 @@
 
 use rusqlite::{OptionalExtension, ToSql, params};
 
-use super::journal::{self, Changed, Evidence};
+use super::journal::{self, Evidence};
 use super::messages::Said;
 use super::{
     Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, binding, deliveries,
