@@ -19,6 +19,7 @@ pub mod hooks;
 mod manual;
 pub mod message_id;
 pub mod metrics;
+mod name_lookup;
 pub mod platform;
 pub mod protocol;
 pub mod router;

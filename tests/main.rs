@@ -46,6 +46,7 @@ mod journal;
 mod logs;
 mod manuals;
 mod metrics;
+mod name_lookup;
 mod odd_rows;
 mod one_chat;
 mod ownership;

@@ -1,5 +1,6 @@
 //! The way to the endpoint: what to try again, when, and what is final.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::RETRY_AFTER;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 use super::request::Request;
 use crate::agent::AgentError;
+use crate::name_lookup::NameLookup;
 
 /// Tries before the endpoint counts as out of order.
 const ATTEMPTS: u32 = 5;
@@ -51,6 +53,7 @@ impl Endpoint {
             })?;
         let client = Client::builder()
             .connect_timeout(CONNECT)
+            .dns_resolver(Arc::new(NameLookup::default()))
             // A conversation goes where the person wants it, and nowhere else.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("hermesd/", env!("CARGO_PKG_VERSION")))

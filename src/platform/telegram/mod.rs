@@ -8,7 +8,7 @@ mod listen;
 mod place;
 mod send;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -24,6 +24,7 @@ use super::{
 };
 use crate::command::{self, Place};
 use crate::config::{Config, TelegramConfig};
+use crate::name_lookup::NameLookup;
 use crate::session::{ChatType, Source};
 use crate::store::Store;
 use call::{call, explain};
@@ -50,6 +51,7 @@ impl Telegram {
         let rules = config.telegram.clone();
         let client = teloxide::net::default_reqwest_settings()
             .timeout(PATIENCE.max(rules.poll + listen::DEAF))
+            .dns_resolver(Arc::new(NameLookup::default()))
             .build();
         let client = match client {
             Ok(client) => client,
