@@ -42,6 +42,7 @@ mod faults;
 mod handoff_e2e;
 mod history;
 mod hooks;
+mod huge_rows;
 mod journal;
 mod logs;
 mod manuals;

@@ -51,7 +51,7 @@ async fn load(backend: &Backend, config: &Config, name: &str) -> Result<Transcri
     };
     if here && let Ok(Backend::Direct(store)) = Backend::direct(config) {
         let session = resolve(&store, name)?;
-        let transcript = store.transcript(&session.id).await?;
+        let transcript = store.whole_transcript(&session.id).await?;
         return Ok(views::whole_transcript(&session, &transcript));
     }
     sessions::whole(backend, name, None).await

@@ -51,6 +51,17 @@ impl Content {
         }
     }
 
+    /// From the beginning of a column that is too long. A part of a list of parts means nothing.
+    pub fn cut(beginning: &str, more: usize) -> Content {
+        Content::Text(match beginning.starts_with(PARTS_PREFIX) {
+            true => format!(
+                "[{} bytes that are too long to be read]",
+                beginning.len() + more
+            ),
+            false => format!("{beginning}… ({more} bytes more)"),
+        })
+    }
+
     pub fn encode(&self) -> String {
         match self {
             Content::Text(text) => text.clone(),

@@ -33,7 +33,8 @@ fn compressing(c: &Connection, session_id: &str) -> Result<Option<String>, Store
 /// count: whether they are being answered we know ourselves.
 fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT id, role, tool_calls IS NOT NULL AND tool_calls NOT IN ('', '[]', 'null'), timestamp
+        "SELECT id, role, CASE WHEN octet_length(tool_calls) > 4 THEN 1
+                               ELSE COALESCE(tool_calls NOT IN ('', '[]', 'null'), 0) END, timestamp
          FROM messages WHERE session_id = ?1 AND active = 1 ORDER BY id DESC LIMIT 1",
     )?;
     let tail = statement

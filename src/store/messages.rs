@@ -9,8 +9,12 @@ use crate::clock;
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Role, Transcript};
 
-/// A transcript of so many messages is read sooner than another thread is woken for it.
+/// A transcript of so many messages and bytes is read sooner than another thread is woken for it.
 const SHORT: i64 = 100;
+const SHORT_BYTES: i64 = 256 << 10;
+/// What is read of one column of a message. No model takes more, and a row of hundreds of megabytes must not fill the
+/// memory.
+const LONGEST: usize = 16 << 20;
 
 /// A row to append.
 #[derive(Debug, Clone)]
@@ -77,18 +81,36 @@ impl Store {
         let Some(session) = self.look(|c| sessions::by_id(c, &id))? else {
             return Ok(None);
         };
-        let transcript = if session.message_count <= SHORT {
-            self.look(|c| transcript(c, &id, before))?
+        let transcript = if self.look(|c| is_short(c, &id, before))? {
+            self.look(|c| transcript(c, &id, before, LONGEST))?
         } else {
-            self.read(move |c| transcript(c, &id, before)).await?
+            self.read(move |c| transcript(c, &id, before, LONGEST))
+                .await?
         };
         Ok(Some((session, transcript)))
     }
 
-    /// The live rows of one session by row id.
+    /// The live rows of one session by row id. Columns of many megabytes are cut.
     pub async fn transcript(&self, session_id: &str) -> Result<Transcript, StoreError> {
+        self.with_transcript(session_id, |transcript| transcript)
+            .await
+    }
+
+    /// What `make` makes of the transcript, on the thread that reads it.
+    pub async fn with_transcript<T: Send + 'static>(
+        &self,
+        session_id: &str,
+        make: impl FnOnce(Transcript) -> T + Send + 'static,
+    ) -> Result<T, StoreError> {
         let session_id = session_id.to_owned();
-        self.read(move |c| transcript(c, &session_id, i64::MAX))
+        self.read(move |c| Ok(make(transcript(c, &session_id, i64::MAX, LONGEST)?)))
+            .await
+    }
+
+    /// The same with nothing cut, however long it is.
+    pub async fn whole_transcript(&self, session_id: &str) -> Result<Transcript, StoreError> {
+        let session_id = session_id.to_owned();
+        self.read(move |c| transcript(c, &session_id, i64::MAX, usize::MAX))
             .await
     }
 }
@@ -372,15 +394,62 @@ pub(super) fn rewind_last(c: &Connection, session_id: &str) -> Result<Option<Str
     Ok(Some(words.unwrap_or_default()))
 }
 
-fn transcript(c: &Connection, session_id: &str, before: i64) -> Result<Transcript, StoreError> {
+/// Whether a transcript is short, in messages and in bytes. Tells without reading the texts themselves.
+fn is_short(c: &Connection, session_id: &str, before: i64) -> Result<bool, StoreError> {
     let mut statement = c.prepare_cached(
-        "SELECT id, role, content, api_content, tool_call_id, tool_name, tool_calls, finish_reason, reasoning,
-                reasoning_content, reasoning_details, timestamp
-         FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND active = 1 AND +id < ?2 ORDER BY +id",
+        "SELECT count(*) <= ?3 AND COALESCE(sum(bytes), 0) <= ?4 FROM
+           (SELECT COALESCE(octet_length(content), 0) + COALESCE(octet_length(api_content), 0)
+                 + COALESCE(octet_length(tool_calls), 0) + COALESCE(octet_length(reasoning), 0)
+                 + COALESCE(octet_length(reasoning_content), 0) + COALESCE(octet_length(reasoning_details), 0) AS bytes
+            FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND active = 1 AND +id < ?2 LIMIT ?3 + 1)",
     )?;
-    let rows = statement.query(params![session_id, before])?;
-    let rows = lenient::readable(rows, "messages", message)?;
+    let of = params![session_id, before, SHORT, SHORT_BYTES];
+    Ok(statement.query_row(of, |row| row.get(0))?)
+}
+
+/// Columns with more than `longest` bytes are cut, or left out where a part of them would mean nothing.
+fn transcript(
+    c: &Connection,
+    session_id: &str,
+    before: i64,
+    longest: usize,
+) -> Result<Transcript, StoreError> {
+    // `octet_length` does not read the text, and neither is it read where it is too long.
+    let fitting =
+        |column: &str| format!("CASE WHEN octet_length({column}) > ?3 THEN NULL ELSE {column} END");
+    let mut statement = c.prepare_cached(&format!(
+        "SELECT id, role, {}, {}, tool_call_id, tool_name, {}, finish_reason, {}, {}, {}, timestamp,
+                CASE WHEN octet_length(content) > ?3 THEN octet_length(content) END
+         FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND active = 1 AND +id < ?2 ORDER BY +id",
+        fitting("content"),
+        fitting("api_content"),
+        fitting("tool_calls"),
+        fitting("reasoning"),
+        fitting("reasoning_content"),
+        fitting("reasoning_details"),
+    ))?;
+    let most = i64::try_from(longest).unwrap_or(i64::MAX);
+    let rows = statement.query(params![session_id, before, most])?;
+    let rows = lenient::readable(rows, "messages", |row| {
+        let Some(mut message) = message(row)? else {
+            return Ok(None);
+        };
+        if let Some(bytes) = row.get::<_, Option<i64>>(12)? {
+            let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+            message.content = Some(beginning(c, message.id, bytes, longest)?);
+        }
+        Ok(Some(message))
+    })?;
     Ok(Transcript::from_rows(rows.into_iter().flatten().collect()))
+}
+
+/// The first bytes of a text that is too long, without reading the rest.
+fn beginning(c: &Connection, id: i64, bytes: usize, longest: usize) -> rusqlite::Result<Content> {
+    let blob = c.blob_open(rusqlite::MAIN_DB, "messages", "content", id, true)?;
+    let mut first = vec![0; longest];
+    let read = blob.read_at(&mut first, 0)?;
+    let text = String::from_utf8_lossy(&first[..read]);
+    Ok(Content::cut(&text, bytes.saturating_sub(read)))
 }
 
 /// `None` for a role that no model knows: such rows are notes of other programs.

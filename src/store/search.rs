@@ -115,8 +115,11 @@ fn containing(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>
         .map(|at| format!("instr(lower(content), lower(?{})) > 0", at + 1))
         .collect();
     let conditions = conditions.join(" AND ");
+    // A little more than is shown, so that it shows where something was cut off.
+    let before = 2 * AROUND;
+    let piece = 2 * before + words.first().map_or(0, |word| word.chars().count());
     let mut statement = c.prepare(&format!(
-        "SELECT {COLUMNS}, content FROM messages
+        "SELECT {COLUMNS}, substr(content, max(1, instr(lower(content), lower(?1)) - {before}), {piece}) FROM messages
          WHERE {conditions} AND {FINDABLE} ORDER BY id DESC LIMIT {limit}"
     ))?;
     let words: Vec<&str> = words.iter().map(|word| plain(word)).collect();

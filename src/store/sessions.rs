@@ -8,8 +8,10 @@ use super::{Store, StoreError, lenient};
 use crate::clock;
 use crate::session::Session;
 
-pub(super) const COLUMNS: &str = "id, source, title, model, system_prompt, session_key, chat_id, thread_id, started_at, ended_at, \
-                       end_reason, message_count, handoff_state, handoff_platform, handoff_error";
+/// A system prompt that no model could take is left out: it would hold up whoever looks at the row.
+pub(super) const COLUMNS: &str = "id, source, title, model, \
+                       CASE WHEN octet_length(system_prompt) > 4194304 THEN NULL ELSE system_prompt END, \
+                       session_key, chat_id, thread_id, started_at, ended_at, end_reason, message_count, handoff_state, handoff_platform, handoff_error";
 
 /// How many candidates an ambiguous name lists.
 const CANDIDATES: usize = 10;

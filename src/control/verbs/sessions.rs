@@ -28,13 +28,12 @@ pub(super) fn show(desk: &Desk, name: &str) -> Answer {
 
 pub(super) async fn transcript(desk: &Desk, wish: TranscriptWish) -> Answer {
     let session = resolve(&desk.store, &wish.session)?;
-    let transcript = desk.store.transcript(&session.id).await?;
-    answer(&views::transcript(
-        &session,
-        &transcript,
-        wish.last,
-        wish.before,
-    ))
+    let (id, store) = (session.id.clone(), &desk.store);
+    // Only the page that was asked for leaves the thread that reads.
+    let page = store.with_transcript(&id, move |transcript| {
+        views::transcript(&session, &transcript, wish.last, wish.before)
+    });
+    answer(&page.await?)
 }
 
 pub(super) async fn search(desk: &Desk, wish: SessionSearch) -> Answer {
