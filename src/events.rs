@@ -116,6 +116,13 @@ pub struct Told {
     pub event: Event,
 }
 
+/// Waits for the ends of handoffs: by handoff, then by the wait's own number, so that any of thousands is removed at once.
+#[derive(Default)]
+struct Endings {
+    waits: HashMap<i64, HashMap<u64, oneshot::Sender<()>>>,
+    last: u64,
+}
+
 #[derive(Clone)]
 pub struct Bus {
     sender: broadcast::Sender<Arc<Told>>,
@@ -123,7 +130,7 @@ pub struct Bus {
     hooks: Arc<OnceLock<mpsc::UnboundedSender<Arc<Told>>>>,
     seq: Arc<AtomicU64>,
     /// Who waits for the end of which handoff: they need not hear all the rest.
-    endings: Arc<Mutex<HashMap<i64, Vec<oneshot::Sender<()>>>>>,
+    endings: Arc<Mutex<Endings>>,
     /// The newest handoffs whose request was told.
     requested: Arc<Mutex<BTreeSet<i64>>>,
 }
@@ -143,9 +150,7 @@ impl Default for Bus {
 impl Bus {
     pub fn tell(&self, event: Event) {
         if let Event::HandoffEnded { id, .. } = &event {
-            for waiting in self.endings().remove(id).unwrap_or_default() {
-                let _ = waiting.send(());
-            }
+            self.release(*id);
         }
         let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
         let told = Arc::new(Told {
@@ -194,15 +199,32 @@ impl Bus {
     /// Resolves when the end of this handoff is told. Ask before looking into the store, so that no end falls in between.
     pub fn ending(&self, id: i64) -> Ending {
         let (ended, told) = oneshot::channel();
-        self.endings().entry(id).or_default().push(ended);
+        let mut endings = self.endings();
+        endings.last += 1;
+        let wait = endings.last;
+        endings.waits.entry(id).or_default().insert(wait, ended);
         Ending {
             id,
+            wait,
             told,
             bus: self.clone(),
         }
     }
 
-    fn endings(&self) -> MutexGuard<'_, HashMap<i64, Vec<oneshot::Sender<()>>>> {
+    /// Handoffs whose end something waits for.
+    pub fn awaited_endings(&self) -> Vec<i64> {
+        self.endings().waits.keys().copied().collect()
+    }
+
+    /// Ends the waits for this handoff, which look into the store themselves.
+    pub fn release(&self, id: i64) {
+        let waits = self.endings().waits.remove(&id);
+        for ended in waits.unwrap_or_default().into_values() {
+            let _ = ended.send(());
+        }
+    }
+
+    fn endings(&self) -> MutexGuard<'_, Endings> {
         self.endings
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -226,6 +248,7 @@ impl Bus {
 /// The wait for a handoff's end. Dropped, it leaves nothing behind.
 pub struct Ending {
     id: i64,
+    wait: u64,
     told: oneshot::Receiver<()>,
     bus: Bus,
 }
@@ -239,12 +262,11 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.told.close();
         let mut endings = self.bus.endings();
-        if let Some(waiting) = endings.get_mut(&self.id) {
-            waiting.retain(|other| !other.is_closed());
-            if waiting.is_empty() {
-                endings.remove(&self.id);
+        if let Some(waits) = endings.waits.get_mut(&self.id) {
+            waits.remove(&self.wait);
+            if waits.is_empty() {
+                endings.waits.remove(&self.id);
             }
         }
     }
@@ -293,7 +315,7 @@ mod tests {
         first.told().await;
         drop(bus.ending(2));
         drop(first);
-        assert!(bus.endings().is_empty());
+        assert!(bus.endings().waits.is_empty());
     }
 
     #[test]

@@ -31,6 +31,7 @@ mod completions;
 mod config;
 mod config_files;
 mod control_hostile;
+mod control_limits;
 mod control_socket;
 mod control_start;
 mod damaged_index;

@@ -9,24 +9,19 @@ use interprocess::local_socket::tokio::{Listener, Stream};
 use interprocess::local_socket::traits::tokio::Listener as _;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::endings;
+use super::limits::{self, Kind, Room};
+use super::outbox::{self, Outbox, response};
 use super::verbs::{self, Answer, Place, Subscription};
-use super::{Desk, Doorman, views};
-use crate::events::Told;
-use crate::protocol::{self, Call, EventKind, MAX_FRAME, RpcError, code};
+use super::{Desk, Doorman};
+use crate::protocol::{self, Call, MAX_FRAME, RpcError, code};
 
-/// Requests of one connection that may be under way at once; past it the connection is not read.
-const IN_FLIGHT: usize = 2048;
-/// About what is written at a time.
-const WRITE_SIZE: usize = 64 << 10;
-/// Answers that may wait to be written.
-const OUTBOX: usize = 64;
 /// A frame that was begun has to be finished within this time.
 const FRAME_PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is looked whether a client that says nothing more is still there.
@@ -35,6 +30,7 @@ const GONE_CHECK: Duration = Duration::from_millis(500);
 /// Accepts until `stop`, then waits for the connections to finish their answers.
 pub async fn serve(listener: Listener, desk: Arc<Desk>, doorman: Doorman, stop: CancellationToken) {
     let tracker = TaskTracker::new();
+    tracker.spawn(endings::watch(desk.clone(), stop.clone()));
     let permits = Arc::new(Semaphore::new(desk.limits.connections));
     loop {
         let accepted = tokio::select! {
@@ -87,7 +83,7 @@ async fn turn_away(stream: Stream, error: RpcError) {
 async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
     let place = Place::default();
     let seat = place.clone();
-    let (outbox, frames) = mpsc::channel(OUTBOX);
+    let (outbox, frames) = Outbox::new();
     let (subscribe, subscriptions) = mpsc::channel(1);
     let mut reader = Reader {
         stream,
@@ -96,19 +92,21 @@ async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
         subscribe,
         buffer: Vec::new(),
         place: place.clone(),
-        waits: JoinSet::new(),
-        work: TaskTracker::new(),
+        room: Room::of_a_connection(),
+        stop,
+        ends_with_connection: JoinSet::new(),
+        actions: TaskTracker::new(),
         greeted: false,
         subscribed: false,
     };
     let reading = async move {
-        reader.run(stop).await;
+        reader.run().await;
         // With the reader goes the way into the outbox: the writer ends when it has written what is left there. An answer
         // that still comes holds it up, so a terminal that is gone is told now: that cuts the answer off.
         drop(reader);
         place.vacate(&desk.terminals);
     };
-    let writing = write(stream, frames, subscriptions, desk.limits.write);
+    let writing = outbox::write(stream, frames, subscriptions, desk.limits.write);
     tokio::pin!(writing);
     tokio::select! {
         // The client is gone or does not read: whatever it still asked for is dropped.
@@ -133,13 +131,16 @@ async fn gone(mut stream: &Stream) {
 struct Reader<'a> {
     stream: &'a Stream,
     desk: Arc<Desk>,
-    outbox: mpsc::Sender<Vec<u8>>,
+    outbox: Outbox,
     subscribe: mpsc::Sender<Subscription>,
     buffer: Vec<u8>,
     /// Where this client sits, once it is a terminal.
     place: Place,
-    waits: JoinSet<()>,
-    work: TaskTracker,
+    room: Room,
+    stop: &'a CancellationToken,
+    /// Reads and waits.
+    ends_with_connection: JoinSet<()>,
+    actions: TaskTracker,
     greeted: bool,
     subscribed: bool,
 }
@@ -153,7 +154,8 @@ enum Input {
 }
 
 impl Reader<'_> {
-    async fn run(&mut self, stop: &CancellationToken) {
+    async fn run(&mut self) {
+        let stop = self.stop;
         loop {
             let input = tokio::select! {
                 input = self.next() => input,
@@ -161,7 +163,11 @@ impl Reader<'_> {
             };
             match input {
                 Input::Frame(frame) if frame.iter().all(u8::is_ascii_whitespace) => {}
-                Input::Frame(frame) => self.take(&frame).await,
+                Input::Frame(frame) => {
+                    if !self.take(&frame).await {
+                        return;
+                    }
+                }
                 Input::TooLong => {
                     let message = format!("a line has more than {MAX_FRAME} bytes");
                     return self
@@ -182,21 +188,21 @@ impl Reader<'_> {
             }
         }
         // The client has said all it wants to: it still gets its answers, unless it has left for good or we stop.
-        let (waits, work) = (&mut self.waits, &self.work);
-        work.close();
+        let (waits, actions) = (&mut self.ends_with_connection, &self.actions);
+        actions.close();
         tokio::select! {
             biased;
             () = stop.cancelled() => {}
             () = async {
                 while waits.join_next().await.is_some() {}
-                work.wait().await;
+                actions.wait().await;
             } => {}
             () = gone(self.stream) => {}
         }
     }
 
     async fn refuse(&mut self, error: RpcError) {
-        let _ = self.outbox.send(response(Value::Null, Err(error))).await;
+        self.outbox.send(response(Value::Null, Err(error))).await;
     }
 
     async fn next(&mut self) -> Input {
@@ -218,7 +224,7 @@ impl Reader<'_> {
             if searched > MAX_FRAME {
                 return Input::TooLong;
             }
-            while self.waits.try_join_next().is_some() {}
+            while self.ends_with_connection.try_join_next().is_some() {}
             let mut stream = self.stream;
             let read = stream.read(&mut chunk);
             // A frame has its time as a whole, however it drips in.
@@ -235,8 +241,8 @@ impl Reader<'_> {
                     Err(_)
                         if self.subscribed
                             || self.place.is_taken()
-                            || !self.waits.is_empty()
-                            || !self.work.is_empty() =>
+                            || !self.ends_with_connection.is_empty()
+                            || !self.actions.is_empty() =>
                     {
                         continue;
                     }
@@ -253,19 +259,17 @@ impl Reader<'_> {
         }
     }
 
-    async fn take(&mut self, frame: &[u8]) {
+    /// Handles one request. False: the client is gone, or the daemon stops.
+    async fn take(&mut self, frame: &[u8]) -> bool {
         let (id, call) = protocol::parse_request(frame);
-        let call = match call {
-            Ok(call) => call,
-            Err(error) => return self.answer(id, Err(error)).await,
-        };
         match call {
-            Call::Hello(hello) => {
+            Err(error) => self.answer(id, Err(error)).await,
+            Ok(Call::Hello(hello)) => {
                 let result = verbs::hello(&self.desk, &hello);
                 self.greeted = self.greeted || result.is_ok();
                 self.answer(id, result).await;
             }
-            _ if !self.greeted => {
+            Ok(_) if !self.greeted => {
                 let message = format!(
                     "say hello first: {{\"method\": \"hello\", \"params\": {{\"client\": …, \"version\": …, \"protocol\": {}}}}}",
                     protocol::PROTOCOL
@@ -273,7 +277,7 @@ impl Reader<'_> {
                 self.answer(id, Err(RpcError::new(code::HELLO_FIRST, message)))
                     .await;
             }
-            Call::EventsSubscribe(wish) => {
+            Ok(Call::EventsSubscribe(wish)) => {
                 let subscription = Subscription {
                     topics: wish.topics,
                     session: wish.session,
@@ -284,141 +288,69 @@ impl Reader<'_> {
                 self.answer(id, verbs::answer(&json!({}))).await;
                 let _ = self.subscribe.send(subscription).await;
             }
-            call => self.start(id, call).await,
+            Ok(call) => return self.start(id, call, frame.len()).await,
         }
+        true
     }
 
-    async fn start(&mut self, id: Option<Value>, call: Call) {
-        while self.waits.try_join_next().is_some() {}
-        while self.waits.len() + self.work.len() >= IN_FLIGHT {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            while self.waits.try_join_next().is_some() {}
-        }
+    /// Starts a request as soon as there is room for it. False: the client is gone, or the daemon stops.
+    async fn start(&mut self, id: Option<Value>, call: Call, bytes: usize) -> bool {
+        let kind = Kind::of(&call);
+        let Some(own) = self.place(kind, bytes).await else {
+            return false;
+        };
+        let Some(shared) = self.desk.room.try_place(kind, bytes) else {
+            let message = "too many requests of all clients are under way: try again later";
+            let error = RpcError::new(code::UNAVAILABLE, message).with_data("too_many", None);
+            self.answer(id, Err(error)).await;
+            return true;
+        };
+        while self.ends_with_connection.try_join_next().is_some() {}
         let (desk, outbox, place) = (self.desk.clone(), self.outbox.clone(), self.place.clone());
-        // What a request has set going is not stopped by a client that leaves; only waiting is pointless then. There may
-        // be many who wait, so their tasks hold no more than that takes.
-        if let Call::HandoffWait(wish) = call {
-            self.waits.spawn(async move {
-                let answer = verbs::wait(&desk, wish.id).await;
-                respond(&outbox, id, answer).await;
-            });
-        } else {
-            self.work.spawn(async move {
-                let answer = verbs::perform(&desk, &place, call).await;
-                respond(&outbox, id, answer).await;
-            });
+        let room = (own, shared);
+        match call {
+            // There may be many who wait, so their tasks hold no more than that takes.
+            Call::HandoffWait(wish) => {
+                self.ends_with_connection.spawn(async move {
+                    let _room = room;
+                    let ended = verbs::ended(&desk, wish.id).await;
+                    let _turn = outbox.turn().await;
+                    let answer = ended.and_then(|()| verbs::show(&desk, wish.id));
+                    outbox.respond(id, answer).await;
+                });
+            }
+            call if kind == Kind::Read => {
+                self.ends_with_connection.spawn(async move {
+                    let _room = room;
+                    let answer = verbs::perform(&desk, &place, call).await;
+                    outbox.respond(id, answer).await;
+                });
+            }
+            // What a request has set going is not stopped by a client that leaves.
+            call => {
+                self.actions.spawn(async move {
+                    let _room = room;
+                    let answer = verbs::perform(&desk, &place, call).await;
+                    outbox.respond(id, answer).await;
+                });
+            }
+        }
+        true
+    }
+
+    /// Waits for room on this connection, as long as there is a client and the daemon runs.
+    async fn place(&self, kind: Kind, bytes: usize) -> Option<limits::Place> {
+        if let Some(place) = self.room.try_place(kind, bytes) {
+            return Some(place);
+        }
+        tokio::select! {
+            place = self.room.place(kind, bytes) => place,
+            () = gone(self.stream) => None,
+            () = self.stop.cancelled() => None,
         }
     }
 
     async fn answer(&self, id: Option<Value>, answer: Answer) {
-        respond(&self.outbox, id, answer).await;
+        self.outbox.respond(id, answer).await;
     }
-}
-
-async fn respond(outbox: &mpsc::Sender<Vec<u8>>, id: Option<Value>, answer: Answer) {
-    // A request without an id wants no answer, not even a bad one.
-    if let Some(id) = id {
-        let _ = outbox.send(response(id, answer)).await;
-    }
-}
-
-fn response(id: Value, answer: Answer) -> Vec<u8> {
-    let respond = |answer: &Answer| {
-        protocol::line(&protocol::Response {
-            jsonrpc: "2.0",
-            id: &id,
-            result: answer.as_ref().ok(),
-            error: answer.as_ref().err(),
-        })
-    };
-    let frame = respond(&answer);
-    if frame.len() <= MAX_FRAME {
-        return frame;
-    }
-    let error = RpcError::new(
-        code::INTERNAL,
-        format!(
-            "the answer has {} bytes and a line may have {MAX_FRAME}: ask for less",
-            frame.len()
-        ),
-    );
-    respond(&Err(error))
-}
-
-/// Writes until there is nobody left to write for, or the client takes too long over a frame.
-async fn write(
-    stream: &Stream,
-    mut frames: mpsc::Receiver<Vec<u8>>,
-    mut subscriptions: mpsc::Receiver<Subscription>,
-    patience: Duration,
-) {
-    let mut subscription: Option<Subscription> = None;
-    loop {
-        let mut frame = tokio::select! {
-            biased;
-            frame = frames.recv() => match frame {
-                Some(frame) => frame,
-                None => return,
-            },
-            Some(new) = subscriptions.recv() => {
-                subscription = Some(new);
-                continue;
-            }
-            told = next_event(&mut subscription) => match told {
-                Some(frame) => frame,
-                None => continue,
-            },
-        };
-        // Answers that wait already go with it.
-        while frame.len() < WRITE_SIZE
-            && let Ok(next) = frames.try_recv()
-        {
-            frame.extend(next);
-        }
-        let mut stream = stream;
-        if !matches!(
-            tokio::time::timeout(patience, stream.write_all(&frame)).await,
-            Ok(Ok(()))
-        ) {
-            tracing::debug!("a client went away or did not read its answers");
-            return;
-        }
-    }
-}
-
-/// The next event that this connection wants, as a frame; how many it missed, when it was too slow.
-async fn next_event(subscription: &mut Option<Subscription>) -> Option<Vec<u8>> {
-    let Some(subscription) = subscription else {
-        return std::future::pending().await;
-    };
-    match subscription.events.recv().await {
-        Ok(told) => wanted(subscription, &told),
-        Err(RecvError::Lagged(missed)) => Some(protocol::line(
-            &json!({"jsonrpc": "2.0", "method": "events.missed", "params": {"missed": missed}}),
-        )),
-        Err(RecvError::Closed) => std::future::pending().await,
-    }
-}
-
-fn wanted(subscription: &Subscription, told: &Told) -> Option<Vec<u8>> {
-    let event = views::event(told);
-    let name = EventKind::type_name(&event.event);
-    let (topics, session) = (&subscription.topics, subscription.session.as_deref());
-    if session.is_some() && event.event.session() != session {
-        return None;
-    }
-    let fits = topics.is_empty()
-        || topics.iter().any(|topic| {
-            name == topic
-                || name
-                    .strip_prefix(topic.as_str())
-                    .is_some_and(|rest| rest.starts_with('.'))
-        });
-    fits.then(|| {
-        protocol::line(&protocol::Notification {
-            jsonrpc: "2.0",
-            method: "event",
-            params: &event,
-        })
-    })
 }

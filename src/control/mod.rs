@@ -1,7 +1,10 @@
 //! The control socket: who may connect, the connection itself, and one handler a verb.
 
 mod connection;
+mod endings;
+mod limits;
 pub mod listener;
+mod outbox;
 mod peer;
 mod verbs;
 pub mod views;
@@ -22,6 +25,7 @@ use crate::terminal::Terminals;
 use crate::turn::Turns;
 
 pub use connection::serve;
+pub use limits::Room;
 pub use peer::Doorman;
 
 /// What the handlers work with.
@@ -41,6 +45,8 @@ pub struct Desk {
     pub draining: CancellationToken,
     pub connections: AtomicUsize,
     pub limits: Limits,
+    /// For the requests of all connections.
+    pub room: Room,
 }
 
 impl Desk {

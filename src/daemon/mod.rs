@@ -27,7 +27,7 @@ pub use reload::Reload;
 use crate::agent::Agents;
 use crate::clock;
 use crate::config::{Config, ConfigError};
-use crate::control::{self, Desk, Doorman, Limits, listener};
+use crate::control::{self, Desk, Doorman, Limits, Room, listener};
 use crate::current::Current;
 use crate::events::Bus;
 use crate::handoff::queue::{self, Queue};
@@ -49,6 +49,7 @@ use reload::Reloader;
 /// Everything that runs, ready to be served. Tests make one with adapters and agents of their own.
 pub struct Daemon {
     config: Config,
+    store: Store,
     desk: Arc<Desk>,
     queue: Queue,
     router: Router,
@@ -124,7 +125,7 @@ impl Daemon {
             Box::new(service::progress),
         );
         let desk = Arc::new(Desk {
-            store,
+            store: store.for_clients(),
             platforms: platforms.clone(),
             turns,
             router: router.clone(),
@@ -145,9 +146,11 @@ impl Daemon {
                 idle: config.control.idle_timeout,
                 write: config.control.write_timeout,
             },
+            room: Room::of_all_connections(),
         });
         Daemon {
             config,
+            store,
             desk,
             queue,
             router,
@@ -187,6 +190,7 @@ impl Daemon {
     ) -> Result<(), DaemonError> {
         let Daemon {
             config,
+            store,
             desk,
             queue,
             router,
@@ -208,7 +212,7 @@ impl Daemon {
         if config.handoff.watch {
             let queue = desk.queue.clone();
             tasks.spawn(watch::run(
-                desk.store.clone(),
+                store.clone(),
                 move || queue.wake_foreign(),
                 draining.clone(),
             ));
@@ -236,7 +240,7 @@ impl Daemon {
             let reloader = Reloader {
                 started_with: config.clone(),
                 config: config.clone(),
-                store: desk.store.clone(),
+                store: store.clone(),
                 bus: desk.bus.clone(),
                 platforms: platforms.clone(),
                 router: router.clone(),
@@ -248,7 +252,7 @@ impl Daemon {
             };
             tasks.spawn(reloader.run(reload));
         }
-        tasks.spawn(prune(desk.store.clone(), draining.clone()));
+        tasks.spawn(prune(store.clone(), draining.clone()));
         tasks.spawn(service::tell_status(platforms, desk.bus.listen(), draining));
         tasks.close();
 
@@ -272,7 +276,7 @@ impl Daemon {
         tokio::pin!(work);
         let ended = stop::finish(work.as_mut(), &stop, config.drain_timeout).await;
         shutdown.cut_off();
-        desk.store.hurry();
+        store.hurry();
         let drained = async {
             let ended = match ended {
                 Some(ended) => ended,

@@ -3,6 +3,8 @@
 //! `sessions.handoff_state` is the truth that other programs see; the journal holds the evidence. Every change is a
 //! compare-and-set on both, in one transaction, under the fence of the claim that the caller holds.
 
+use std::collections::HashSet;
+
 use rusqlite::{OptionalExtension, ToSql, params};
 
 use super::journal::{self, Evidence};
@@ -390,6 +392,27 @@ impl Store {
 
     pub fn handoff(&self, id: i64) -> Result<Option<Handoff>, StoreError> {
         self.look(|c| journal::by_id(c, id))
+    }
+
+    /// `None`: there is no such handoff.
+    pub fn handoff_state_of(&self, id: i64) -> Result<Option<State>, StoreError> {
+        self.look(|c| {
+            let mut statement =
+                c.prepare_cached("SELECT state FROM hermesd_handoffs WHERE id = ?1")?;
+            let state: Option<String> = statement.query_row([id], |row| row.get(0)).optional()?;
+            Ok(state.as_deref().and_then(State::parse))
+        })
+    }
+
+    pub async fn handoffs_in_flight(&self) -> Result<HashSet<i64>, StoreError> {
+        self.read(|c| {
+            let mut statement = c.prepare_cached(
+                "SELECT id FROM hermesd_handoffs WHERE state IN ('pending', 'running')",
+            )?;
+            let ids = statement.query_map([], |row| row.get(0))?;
+            Ok(ids.collect::<Result<_, _>>()?)
+        })
+        .await
     }
 
     /// The newest first.

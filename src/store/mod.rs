@@ -43,6 +43,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::metrics::Database;
+use readers::ReadsFor;
 use writer::Needs;
 
 pub use deliveries::{Delivery, DeliveryState, Extra, NewDelivery};
@@ -69,6 +70,7 @@ pub use turns::{Begun, INTERRUPTED, Scribe, TurnEnd};
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
+    reads_for: ReadsFor,
 }
 
 struct Inner {
@@ -101,6 +103,7 @@ impl Store {
         let file = open::File::new(path);
         let meter = Database::default();
         Ok(Store {
+            reads_for: ReadsFor::Daemon,
             inner: Arc::new(Inner {
                 readers: readers::Readers::new(file.clone()),
                 writer: writer::Writer::start(connection, file.clone(), checkpoints, meter.clone()),
@@ -110,6 +113,15 @@ impl Store {
                 mirror: routing::Mirror::default(),
             }),
         })
+    }
+
+    /// The same database for requests of clients: their reads have threads of their own, behind which none of the
+    /// daemon's work waits.
+    pub fn for_clients(&self) -> Store {
+        Store {
+            reads_for: ReadsFor::Clients,
+            ..self.clone()
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -145,12 +157,13 @@ impl Store {
         self.inner.writer.run(Needs::Commit, work).await
     }
 
+    /// Runs `work` on a thread that reads. A caller that is dropped ends it.
     async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        self.inner.readers.run(work).await
+        self.inner.readers.run(self.reads_for, work).await
     }
 
     /// A read of single rows by their key, done at once.

@@ -1,64 +1,71 @@
-//! A few read-only connections, lent to blocking tasks one at a time.
+//! Threads that read, each with a read-only connection of its own. The daemon's work and the requests of clients have
+//! separate threads: neither waits for the other, and neither waits for tokio's blocking pool.
 
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::Connection;
-use tokio::sync::Semaphore;
+use tokio::sync::oneshot;
 
 use super::StoreError;
 use super::open::{self, File};
 
-const READERS: usize = 4;
-/// How long closing waits for reads in progress.
-const LAST_READS: Duration = Duration::from_secs(1);
+const DAEMON_THREADS: usize = 3;
+/// One more than a single connection may keep busy (`control::limits`).
+const CLIENT_THREADS: usize = 4;
+/// Steps of a statement between two checks whether the caller still waits for it.
+const STEPS: i32 = 1000;
 
-/// Connections that wait for their next use. `None`: the store is closed.
-type Idle = Mutex<Option<Vec<Connection>>>;
+/// Which threads a read uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadsFor {
+    Daemon,
+    Clients,
+}
 
 pub(super) struct Readers {
     file: File,
-    idle: Arc<Idle>,
-    permits: Arc<Semaphore>,
+    /// Connections for [`Readers::look`]. `None`: the store is closed.
+    idle: Mutex<Option<Vec<Connection>>>,
+    daemon: Pool,
+    clients: Pool,
 }
 
 impl Readers {
     pub(super) fn new(file: File) -> Readers {
         Readers {
+            idle: Mutex::new(Some(Vec::new())),
+            daemon: Pool::new("store-reader", DAEMON_THREADS, file.clone()),
+            clients: Pool::new("client-reader", CLIENT_THREADS, file.clone()),
             file,
-            idle: Arc::new(Mutex::new(Some(Vec::new()))),
-            permits: Arc::new(Semaphore::new(READERS)),
         }
     }
 
-    pub(super) async fn run<T, F>(&self, work: F) -> Result<T, StoreError>
+    /// Runs `work` on a thread of its class. A caller that is dropped ends it: before it starts, or in the middle of its
+    /// statement.
+    pub(super) async fn run<T, F>(&self, reads_for: ReadsFor, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
-        let permit = self
-            .permits
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(|_| StoreError::Closed)?;
-        let (file, idle) = (self.file.clone(), self.idle.clone());
-        let task = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            lend(&file, &idle, work)
-        });
-        task.await.map_err(|_| StoreError::Closed)?
-    }
-
-    /// Closes the connections. Reads in progress are waited for, but not long.
-    pub(super) fn close(&self) {
-        if let Ok(mut idle) = self.idle.lock() {
-            idle.take();
-        }
-        let begun = Instant::now();
-        while self.permits.available_permits() < READERS && begun.elapsed() < LAST_READS {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let pool = match reads_for {
+            ReadsFor::Daemon => &self.daemon,
+            ReadsFor::Clients => &self.clients,
+        };
+        // Lives as long as this future.
+        let waits = Arc::new(());
+        let wanted = Arc::downgrade(&waits);
+        let (reply, answer) = oneshot::channel();
+        pool.submit(Box::new(move |reader| {
+            if wanted.strong_count() > 0 {
+                let _ = reply.send(reader.read(wanted, work));
+            }
+        }));
+        answer.await.map_err(|_| StoreError::Closed)?
     }
 
     /// The same on the caller's own thread: for looks at single rows by their key, which take less time than handing them
@@ -67,33 +74,183 @@ impl Readers {
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        lend(&self.file, &self.idle, work)
+        if fails_for_a_test(&self.file) {
+            return Err(StoreError::Busy(Duration::ZERO));
+        }
+        let lent = match self.idle.lock() {
+            Ok(mut idle) => idle.as_mut().ok_or(StoreError::Closed)?.pop(),
+            Err(_) => None,
+        };
+        let connection = match lent {
+            Some(connection) => connection,
+            None => connect(&self.file)?,
+        };
+        let result = work(&connection);
+        if let Ok(mut idle) = self.idle.lock()
+            && let Some(idle) = idle.as_mut()
+        {
+            idle.push(connection);
+        }
+        result
+    }
+
+    /// Closes the connections. Reads in progress are interrupted, and any later read fails.
+    pub(super) fn close(&self) {
+        if let Ok(mut idle) = self.idle.lock() {
+            idle.take();
+        }
+        self.daemon.close();
+        self.clients.close();
     }
 }
 
-fn lend<T>(
-    file: &File,
-    idle: &Idle,
-    work: impl FnOnce(&Connection) -> Result<T, StoreError>,
-) -> Result<T, StoreError> {
-    if fails_for_a_test(file) {
-        return Err(StoreError::Busy(Duration::ZERO));
+type Job = Box<dyn FnOnce(&mut Reader) + Send>;
+
+/// Threads that start when they are first needed and end with the store.
+struct Pool {
+    name: &'static str,
+    most: usize,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    file: File,
+    state: Mutex<State>,
+    work: Condvar,
+    /// The store closes: a read in progress ends.
+    closing: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Job>,
+    idle: usize,
+    threads: Vec<JoinHandle<()>>,
+    closed: bool,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-    let lent = match idle.lock() {
-        Ok(mut idle) => idle.as_mut().ok_or(StoreError::Closed)?.pop(),
-        Err(_) => None,
-    };
-    let connection = match lent {
-        Some(connection) => connection,
-        None => connect(file)?,
-    };
-    let result = work(&connection);
-    if let Ok(mut idle) = idle.lock()
-        && let Some(idle) = idle.as_mut()
-    {
-        idle.push(connection);
+}
+
+impl Pool {
+    fn new(name: &'static str, most: usize, file: File) -> Pool {
+        Pool {
+            name,
+            most,
+            shared: Arc::new(Shared {
+                file,
+                state: Mutex::default(),
+                work: Condvar::new(),
+                closing: Arc::default(),
+            }),
+        }
     }
-    result
+
+    fn submit(&self, job: Job) {
+        let mut state = self.shared.state();
+        if state.closed {
+            return;
+        }
+        state.waiting.push_back(job);
+        if state.waiting.len() <= state.idle {
+            self.shared.work.notify_one();
+        } else if state.threads.len() < self.most {
+            let shared = self.shared.clone();
+            let thread = std::thread::Builder::new().name(self.name.into());
+            match thread.spawn(move || serve(&shared)) {
+                Ok(thread) => state.threads.push(thread),
+                // Without any thread it would wait for ever; its caller hears that the store is closed.
+                Err(error) if state.threads.is_empty() => {
+                    tracing::error!(%error, "no thread to read the database with");
+                    state.waiting.clear();
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+impl Pool {
+    /// Ends the threads. Callers that still wait hear that the store is closed.
+    fn close(&self) {
+        let mut state = self.shared.state();
+        state.closed = true;
+        state.waiting.clear();
+        let threads = std::mem::take(&mut state.threads);
+        drop(state);
+        self.shared.closing.store(true, Ordering::Relaxed);
+        self.shared.work.notify_all();
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The life of one thread.
+fn serve(shared: &Shared) {
+    let mut reader = Reader {
+        file: shared.file.clone(),
+        closing: shared.closing.clone(),
+        connection: None,
+    };
+    let mut state = shared.state();
+    while !state.closed {
+        let Some(job) = state.waiting.pop_front() else {
+            state.idle += 1;
+            state = shared
+                .work
+                .wait(state)
+                .unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.idle -= 1;
+            continue;
+        };
+        drop(state);
+        // A panic costs the job, whose caller hears that nothing answers; the thread and its connection start afresh.
+        if catch_unwind(AssertUnwindSafe(|| job(&mut reader))).is_err() {
+            reader.connection = None;
+        }
+        state = shared.state();
+    }
+}
+
+struct Reader {
+    file: File,
+    closing: Arc<AtomicBool>,
+    connection: Option<Connection>,
+}
+
+impl Reader {
+    fn read<T>(
+        &mut self,
+        wanted: Weak<()>,
+        work: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        if fails_for_a_test(&self.file) {
+            return Err(StoreError::Busy(Duration::ZERO));
+        }
+        let mut connection = match self.connection.take() {
+            Some(connection) => connection,
+            None => connect(&self.file)?,
+        };
+        let closing = self.closing.clone();
+        let unwanted = move || wanted.strong_count() == 0 || closing.load(Ordering::Relaxed);
+        connection.progress_handler(STEPS, Some(unwanted))?;
+        let result = work(&connection);
+        connection.progress_handler(0, None::<fn() -> bool>)?;
+        self.connection = Some(connection);
+        result
+    }
 }
 
 fn connect(file: &File) -> Result<Connection, StoreError> {
@@ -117,4 +274,103 @@ fn fails_for_a_test(file: &File) -> bool {
 #[cfg(not(debug_assertions))]
 fn fails_for_a_test(_file: &File) -> bool {
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Counts for hours.
+    const ENDLESS: &str =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+
+    fn readers() -> (tempfile::TempDir, Arc<Readers>) {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("state.db");
+        Connection::open(&path).expect("a database");
+        (home, Arc::new(Readers::new(File::new(path))))
+    }
+
+    /// A read that says when it has begun, and would end in hours.
+    fn endless(
+        readers: &Arc<Readers>,
+        reads_for: ReadsFor,
+    ) -> (tokio::task::JoinHandle<()>, mpsc::Receiver<()>) {
+        let (begun, begins) = mpsc::channel();
+        let readers = readers.clone();
+        let task = tokio::spawn(async move {
+            let read = readers.run(reads_for, move |c| {
+                let _ = begun.send(());
+                Ok(c.query_row(ENDLESS, [], |row| row.get::<_, i64>(0))?)
+            });
+            let _ = read.await;
+        });
+        (task, begins)
+    }
+
+    async fn answers(readers: &Readers, reads_for: ReadsFor) -> i64 {
+        let read = readers.run(reads_for, |c| {
+            Ok(c.query_row("SELECT 42", [], |row| row.get(0))?)
+        });
+        read.await.expect("an answer")
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn the_daemon_reads_while_clients_keep_all_their_threads_busy() {
+        let (_home, readers) = readers();
+        let (tasks, begun): (Vec<_>, Vec<_>) = (0..CLIENT_THREADS + 2)
+            .map(|_| endless(&readers, ReadsFor::Clients))
+            .unzip();
+        for begun in &begun[..CLIENT_THREADS] {
+            tokio::task::block_in_place(|| begun.recv()).expect("a read that begins");
+        }
+        assert_eq!(answers(&readers, ReadsFor::Daemon).await, 42);
+        // Those that wait are gone with their callers, those that run are interrupted.
+        for task in tasks {
+            task.abort();
+        }
+        assert_eq!(answers(&readers, ReadsFor::Clients).await, 42);
+        assert!(begun[CLIENT_THREADS..].iter().all(|b| b.recv().is_err()));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_close_interrupts_what_is_read_and_refuses_what_comes_later() {
+        let (_home, readers) = readers();
+        let (task, begun) = endless(&readers, ReadsFor::Daemon);
+        tokio::task::block_in_place(|| begun.recv()).expect("a read that begins");
+        tokio::task::block_in_place(|| readers.close());
+        task.await.expect("an end");
+        let late = readers.run(ReadsFor::Daemon, |_| Ok(())).await;
+        assert!(matches!(late, Err(StoreError::Closed)));
+        let look = readers.look(|_| Ok(()));
+        assert!(matches!(look, Err(StoreError::Closed)));
+    }
+
+    #[tokio::test]
+    async fn a_panic_costs_one_read() {
+        let (_home, readers) = readers();
+        for _ in 0..2 * DAEMON_THREADS {
+            let read = readers.run(ReadsFor::Daemon, |_| -> Result<(), _> { panic!("a fault") });
+            assert!(matches!(read.await, Err(StoreError::Closed)));
+        }
+        assert_eq!(answers(&readers, ReadsFor::Daemon).await, 42);
+    }
+
+    #[tokio::test]
+    async fn reads_do_not_wait_for_the_blocking_pool() {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(1)
+            .build()
+            .expect("a runtime");
+        let (release, held) = mpsc::channel::<()>();
+        runtime.spawn_blocking(move || held.recv());
+        let (_home, readers) = readers();
+        let answer = runtime.spawn(async move { answers(&readers, ReadsFor::Daemon).await });
+        assert_eq!(answer.await.expect("an answer"), 42);
+        drop(release);
+        runtime.shutdown_background();
+    }
 }

@@ -1,7 +1,5 @@
 //! `handoff.request`, `.wait`, `.list`, `.show`, `.cancel`, `.retry`.
 
-use std::time::Duration;
-
 use super::{Answer, LONGEST_LIST, USUAL_LIST, answer, not_found, refused};
 use crate::control::{Desk, views};
 use crate::events::Event;
@@ -10,9 +8,6 @@ use crate::handoff::which::resolve;
 use crate::handoff::{Handoff, State, Via};
 use crate::message_id;
 use crate::protocol::{HandoffList, HandoffRequest, RpcError};
-
-/// How often a waiter looks into the store even when no event came: events are news, the store is the truth.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 pub(super) async fn request(desk: &Desk, wish: HandoffRequest) -> Answer {
     let wish = Wish {
@@ -41,18 +36,22 @@ async fn ask(desk: &Desk, wish: &Wish) -> Result<Handoff, RpcError> {
 
 fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
     let handoff = desk.store.handoff(id)?;
-    handoff.ok_or_else(|| not_found(&format!("handoff {id}"), "see `hermesctl handoffs`"))
+    handoff.ok_or_else(|| unknown(id))
 }
 
-/// Answers when the handoff has ended. Listens before it looks, so that no end falls in between.
-pub(in crate::control) async fn wait(desk: &Desk, id: i64) -> Answer {
+fn unknown(id: i64) -> RpcError {
+    not_found(&format!("handoff {id}"), "see `hermesctl handoffs`")
+}
+
+/// Resolves when the handoff has ended. Listens before it looks, so that no end falls in between.
+pub(in crate::control) async fn ended(desk: &Desk, id: i64) -> Result<(), RpcError> {
     loop {
         let mut ending = desk.bus.ending(id);
-        let handoff = find(desk, id)?;
-        if handoff.state.is_final() {
-            return answer(&views::handoff(&handoff));
+        match desk.store.handoff_state_of(id)? {
+            None => return Err(unknown(id)),
+            Some(state) if state.is_final() => return Ok(()),
+            Some(_) => ending.told().await,
         }
-        let _ = tokio::time::timeout(LOOK_AGAIN, ending.told()).await;
     }
 }
 
@@ -74,7 +73,7 @@ pub(super) async fn list(desk: &Desk, wish: HandoffList) -> Answer {
     )
 }
 
-pub(super) fn show(desk: &Desk, id: i64) -> Answer {
+pub(in crate::control) fn show(desk: &Desk, id: i64) -> Answer {
     answer(&views::handoff(&find(desk, id)?))
 }
 
@@ -128,7 +127,8 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
             "a completed handoff is undone by taking the session back",
         ));
     }
-    wait(desk, id).await
+    ended(desk, id).await?;
+    show(desk, id)
 }
 
 async fn stop_running(desk: &Desk, id: i64) -> Result<bool, RpcError> {

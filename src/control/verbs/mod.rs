@@ -21,7 +21,7 @@ use crate::protocol::{Call, RpcError, code};
 use crate::store::StoreError;
 
 pub(super) use chat::Place;
-pub(super) use handoffs::wait;
+pub(super) use handoffs::{ended, show};
 pub(super) use status::hello;
 
 pub(super) type Answer = Result<Box<RawValue>, RpcError>;
@@ -64,7 +64,10 @@ pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
         Call::ChatStop(_) => chat::stop(place).await,
         Call::ChatLeave(_) => chat::leave(desk, place).await,
         Call::HandoffRequest(wish) => handoffs::request(desk, wish).await,
-        Call::HandoffWait(wish) => handoffs::wait(desk, wish.id).await,
+        Call::HandoffWait(wish) => {
+            ended(desk, wish.id).await?;
+            show(desk, wish.id)
+        }
         Call::HandoffList(wish) => handoffs::list(desk, wish).await,
         Call::HandoffShow(wish) => handoffs::show(desk, wish.id),
         Call::HandoffCancel(wish) => handoffs::cancel(desk, wish.id).await,
