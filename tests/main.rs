@@ -82,4 +82,5 @@ mod terminal;
 mod terminal_left;
 mod waits;
 mod wake;
+mod watchdog;
 mod which_session;

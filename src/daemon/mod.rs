@@ -122,7 +122,7 @@ impl Daemon {
             Identity::mine(),
             handle.clone(),
             watchdog,
-            Box::new(service::progress),
+            Box::new(service::progress(watchdog)),
         );
         let desk = Arc::new(Desk {
             store: store.for_clients(),

@@ -1,7 +1,8 @@
 //! What we tell the service manager. Without one, all of this does nothing.
 
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
@@ -15,9 +16,19 @@ pub(super) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }
 
-/// The queue has gone through the store once more: that, and nothing else, feeds the watchdog.
-pub(super) fn progress() {
-    notify(&[NotifyState::Watchdog]);
+/// What to call when the store has answered the queue: that, and nothing else, feeds the watchdog. It may be called as
+/// often as one likes.
+pub(super) fn progress(watchdog: Option<Duration>) -> impl Fn() + Send + Sync {
+    let fed: Mutex<Option<Instant>> = Mutex::default();
+    move || {
+        let (Some(watchdog), Ok(mut fed)) = (watchdog, fed.lock()) else {
+            return;
+        };
+        if fed.is_none_or(|fed| fed.elapsed() > watchdog / 20) {
+            *fed = Some(Instant::now());
+            notify(&[NotifyState::Watchdog]);
+        }
+    }
 }
 
 /// The start takes up to `longer` from now.

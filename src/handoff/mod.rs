@@ -10,6 +10,7 @@ mod deliver;
 pub mod pause;
 mod pipeline;
 pub mod queue;
+mod ration;
 pub mod request;
 mod scan;
 mod settle;

@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
 use super::pipeline::Context;
+use super::ration::Passes;
 pub use super::work::Handle;
 use super::work::{Done, Slot, Work, perform};
 use crate::clock;
@@ -35,7 +36,7 @@ pub struct Queue {
     pub(super) config: HandoffConfig,
     pub(super) identity: Identity,
     pub(super) handle: Handle,
-    /// Called after every pass that went through the store.
+    /// Called whenever the store has answered.
     progress: Box<dyn Fn() + Send + Sync>,
     /// Passes happen at least this often.
     tick: Duration,
@@ -59,6 +60,7 @@ pub struct Queue {
     pub(super) others_wrote: bool,
     /// When to look again, after a pass that failed.
     again: Option<tokio::time::Instant>,
+    foreign_passes: Passes,
     /// The database's version when the clock last asked.
     version: Option<i64>,
     renewed: Instant,
@@ -103,6 +105,7 @@ impl Queue {
             passes: 0,
             others_wrote: false,
             again: None,
+            foreign_passes: Passes::default(),
             version: None,
             renewed: Instant::now(),
             tracker: TaskTracker::new(),
@@ -124,7 +127,7 @@ impl Queue {
                 _ = clock.tick() => Pass::Clock,
                 () = tokio::time::sleep_until(again), if self.again.is_some() => Pass::Again,
                 () = self.handle.wake.notified() => Pass::Woken,
-                () = self.handle.foreign.notified() => Pass::Foreign,
+                () = self.foreign_passes.next(&self.handle.foreign) => Pass::Foreign,
                 () = self.context.platforms.changed() => Pass::Changed,
                 () = self.context.turns.leases.freed(), if self.after_turns => Pass::TurnEnded,
                 Some(session_id) = self.finished.recv() => {
@@ -135,8 +138,13 @@ impl Queue {
                     Pass::Finished
                 }
             };
-            match self.pass(pass).await {
-                Ok(()) => (self.progress)(),
+            let (is_foreign, begun) = (matches!(pass, Pass::Foreign), Instant::now());
+            let outcome = self.pass(pass).await;
+            if is_foreign && self.backlog.is_empty() {
+                self.foreign_passes.was_fruitless(begun);
+            }
+            match self.heard(outcome) {
+                Ok(()) => {}
                 Err(error @ StoreError::Replaced(_)) => {
                     fatal = Some(error);
                     break;
@@ -171,6 +179,15 @@ impl Queue {
                 },
             }
         }
+    }
+
+    /// The store has answered, be it that it is busy. That, and nothing else, feeds the watchdog. A pass asks for several
+    /// things, and for each it may wait for another program's lock.
+    pub(super) fn heard<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        if answer.as_ref().err().is_none_or(StoreError::is_transient) {
+            (self.progress)();
+        }
+        answer
     }
 
     fn finish(&mut self, session_id: &str) {
@@ -221,7 +238,7 @@ impl Queue {
                 let mut outcome = self.renew_leases().await;
                 outcome = outcome.and(self.scan_orphans().await);
                 if self.config.poll_interval.is_some() {
-                    let version = self.context.store.foreign_version().await.ok();
+                    let version = self.heard(self.context.store.foreign_version().await).ok();
                     self.others_wrote |= version.is_none() || version != self.version;
                     self.version = version;
                     outcome = outcome.and(self.scan_pending().await);
@@ -241,10 +258,12 @@ impl Queue {
 
     async fn renew_leases(&mut self) -> Result<(), StoreError> {
         if self.at_work > 0 && self.renewed.elapsed() >= self.config.lease / 3 {
-            self.context
+            let renewed = self
+                .context
                 .store
                 .renew_leases(&self.identity.to_string(), self.lease_until())
-                .await?;
+                .await;
+            self.heard(renewed)?;
             self.renewed = Instant::now();
         }
         Ok(())

@@ -48,6 +48,7 @@ impl Queue {
             pipeline::failure_notes(&context, handoff, reason)
         };
         let (closed, mut outcome) = self.context.store.close_overtaken(notes).await;
+        outcome = self.heard(outcome);
         for (handoff, notes) in closed {
             self.handle.cancel(handoff.id);
             tracing::warn!(
@@ -69,7 +70,7 @@ impl Queue {
             }
         }
         let (store, now) = (&self.context.store, clock::now());
-        match store.restore_completed(now - LATE_TIMEOUT_SECONDS).await {
+        match self.heard(store.restore_completed(now - LATE_TIMEOUT_SECONDS).await) {
             Ok(sessions) => {
                 for session in sessions {
                     tracing::info!(
@@ -80,7 +81,7 @@ impl Queue {
             }
             Err(error) => outcome = outcome.and(Err(error)),
         }
-        match store.reopen_handed_off(now - GUARD_SECONDS).await {
+        match self.heard(store.reopen_handed_off(now - GUARD_SECONDS).await) {
             Ok(sessions) => {
                 for session in sessions {
                     tracing::info!(
@@ -195,12 +196,12 @@ impl Queue {
         platform: &str,
         reason: &str,
     ) -> Result<(), StoreError> {
-        match self
+        let withdrawn = self
             .context
             .store
             .withdraw_handoff(session_id, reason)
-            .await
-        {
+            .await;
+        match self.heard(withdrawn) {
             Ok(true) => {}
             Ok(false) => {
                 self.first_seen.remove(session_id);
@@ -274,7 +275,7 @@ impl Queue {
 
     /// Rows that run without anybody at work on them are resumed.
     pub(super) async fn scan_orphans(&mut self) -> Result<(), StoreError> {
-        for row in self.context.store.running_handoffs().await? {
+        for row in self.heard(self.context.store.running_handoffs().await)? {
             if self.taken.contains(&row.session_id) || !self.is_abandoned(&row) {
                 continue;
             }

@@ -1,14 +1,24 @@
-//! Notices what other programs write into `state.db`: inotify on the write-ahead log says that somebody wrote, and
-//! `PRAGMA data_version` on the writing connection says whether it was somebody else.
+//! Notices what other programs write into `state.db`: inotify on the write-ahead log says that a program wrote, and the
+//! store says whether it was another one.
+//!
+//! All of it happens on one thread, and the looks are rationed: however much others write, they cost a few percent of a
+//! core, while a single commit is found at once.
 
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inotify::{EventMask, Inotify, WatchMask};
-use tokio_stream::StreamExt;
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::store::Store;
+use super::ration::Ration;
+use crate::store::{Commits, ForeignCommits, Store};
 
 /// A commit's bytes reach the log before the database counts them, by as long as a disk takes to flush, and nothing
 /// tells when it does: after a write that changed nothing yet, look again, this often while a disk may be at it,
@@ -16,7 +26,7 @@ const OFTEN: Duration = Duration::from_micros(200);
 const OFTEN_LOOKS: u32 = 40;
 /// and then twice as late each time, up to this.
 const SELDOM: Duration = Duration::from_secs(4);
-/// Where to begin when nobody is known to wait: at a look that comes some milliseconds later.
+/// Where to begin when no request is likely: at a look that comes some milliseconds later.
 const UNHURRIED: u32 = OFTEN_LOOKS + 5;
 
 /// How long to wait before the look of this number; `None` when it has been enough.
@@ -27,87 +37,176 @@ fn pause_before(look: u32) -> Option<Duration> {
 
 /// Our own writes raise events too. While there are any, an event now and then is enough.
 const BREATH: Duration = Duration::from_millis(2);
-/// The runtime's own timers are no finer than this.
-const TIMER: Duration = Duration::from_millis(1);
+/// Looks at one go, and then one in this time.
+const LOOKS: Ration = Ration::of(400, Duration::from_millis(1));
 
 /// Calls `changed` whenever another program has committed, until `stop`. Without inotify (a network file system, say) the
 /// caller's poll has to do, and the log says so.
-pub async fn run(store: Store, changed: impl Fn() + Send + 'static, stop: CancellationToken) {
-    tokio::select! {
-        () = stop.cancelled() => {}
-        outcome = watch(&store, &changed) => {
-            if let Err(error) = outcome {
-                tracing::warn!(%error, "other programs' requests are noticed by polling only");
+pub async fn run(
+    store: Store,
+    changed: impl Fn() + Send + Sync + 'static,
+    stop: CancellationToken,
+) {
+    let outcome = match start(store, changed) {
+        Ok((running, mut ended)) => tokio::select! {
+            () = stop.cancelled() => {
+                // The thread sees that this end is closed. It holds the store until then.
+                drop(running);
+                let _ = ended.await;
+                return;
             }
-        }
+            outcome = &mut ended => outcome.unwrap_or(Ok(())),
+        },
+        Err(error) => Err(error),
+    };
+    if let Err(error) = outcome {
+        tracing::warn!(%error, "other programs' requests are noticed by polling only");
     }
 }
 
-async fn watch(store: &Store, changed: &(impl Fn() + Send)) -> std::io::Result<()> {
-    // The directory, not the log itself: that comes and goes with the programs that use the database.
-    let home = store.path().parent().unwrap_or(Path::new("."));
-    let mut events = Inotify::init()?.into_event_stream([0; 4096])?;
-    // One event at a time: a commit raises dozens, and our own would drown us in them.
-    let once = WatchMask::MODIFY | WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::ONESHOT;
-    // Nothing is known to be seen yet: what was written before the watch stood is told with the first look.
-    let mut seen = None;
-    let mut looks = u32::MAX;
-    loop {
-        events.watches().add(home, once)?;
-        // Also for what was written while nobody watched.
-        if look(store, &mut seen, changed).await {
-            looks = UNHURRIED;
-        }
+type Ended = oneshot::Receiver<std::io::Result<()>>;
+
+fn start(
+    store: Store,
+    changed: impl Fn() + Send + Sync + 'static,
+) -> std::io::Result<(UnixStream, Ended)> {
+    let (running, stop) = UnixStream::pair()?;
+    let (tell, ended) = oneshot::channel();
+    let runtime = Handle::current();
+    let commits = store.foreign_commits().map_err(std::io::Error::other)?;
+    std::thread::Builder::new()
+        .name("database-watch".into())
+        .spawn(move || {
+            // Both are dropped before the end is told: the store is in use no more.
+            let watch = Watch {
+                store,
+                commits,
+                runtime,
+                stop,
+                ration: LOOKS,
+            };
+            let outcome = watch.run(&changed);
+            let _ = tell.send(outcome);
+        })?;
+    Ok((running, ended))
+}
+
+struct Watch {
+    store: Store,
+    commits: ForeignCommits,
+    runtime: Handle,
+    /// Readable when the watch is to end.
+    stop: UnixStream,
+    ration: Ration,
+}
+
+enum Woken {
+    Events,
+    Time,
+    Stop,
+}
+
+impl Watch {
+    fn run(mut self, changed: &dyn Fn()) -> std::io::Result<()> {
+        // The directory, not the log itself: that comes and goes with the programs that use the database.
+        let home = self.store.path().parent().unwrap_or(Path::new("."));
+        let home = home.to_owned();
+        let mut inotify = Inotify::init()?;
+        // One event at a time: a commit raises dozens, and our own would drown us in them.
+        let once = WatchMask::MODIFY | WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::ONESHOT;
+        let mut looks = u32::MAX;
+        inotify.watches().add(&home, once)?;
+        // What was written before the watch stood is found by the first look.
+        let mut due = Some(Duration::ZERO);
         loop {
-            let wait = pause_before(looks);
-            tokio::select! {
-                event = events.next() => match event {
-                    Some(Ok(event)) => {
-                        let lost = event.mask.contains(EventMask::Q_OVERFLOW);
-                        if lost || event.name.as_ref().is_some_and(|name| is_database(name)) {
-                            // Most likely our own while we write; then nobody waits for the first look.
-                            looks = if store.quiet_for() < BREATH { UNHURRIED } else { 0 };
+            match self.wait(Some(&inotify), due)? {
+                Woken::Stop => return Ok(()),
+                Woken::Time => looks = looks.saturating_add(1),
+                Woken::Events => {
+                    let (written, ended) = events(&mut inotify)?;
+                    if ended {
+                        if self.store.quiet_for() < BREATH * 2
+                            && matches!(self.wait(None, Some(BREATH))?, Woken::Stop)
+                        {
+                            return Ok(());
                         }
-                        // The watch has ended with its one event.
-                        if event.mask.contains(EventMask::IGNORED) {
-                            break;
-                        }
+                        inotify.watches().add(&home, once)?;
                     }
-                    Some(Err(error)) => return Err(error),
-                    None => return Ok(()),
-                },
-                () = nap(wait.unwrap_or_default()), if wait.is_some() => {
-                    looks += 1;
-                    if look(store, &mut seen, changed).await {
-                        // That was it; what may follow is found soon enough.
-                        looks = UNHURRIED;
+                    if written {
+                        // Most likely our own while we write; then the first look may be later.
+                        looks = match self.store.quiet_for() < BREATH {
+                            true => UNHURRIED,
+                            false => 0,
+                        };
                     }
                 }
             }
+            let rest = self.ration.take(Instant::now());
+            if !rest.is_zero() && matches!(self.wait(None, Some(rest))?, Woken::Stop) {
+                return Ok(());
+            }
+            if self.look() {
+                // The request of a person, say, whose first step is a write; not when there is one change after the other.
+                if self.ration.is_plenty(Instant::now()) {
+                    self.store.expect_write();
+                }
+                changed();
+                // That was it; what may follow is found soon enough.
+                looks = UNHURRIED;
+            }
+            due = pause_before(looks);
         }
-        if store.quiet_for() < BREATH * 2 {
-            tokio::time::sleep(BREATH).await;
+    }
+
+    /// Waits for events, unless there is nothing to hear them with, for the time, or for the end.
+    fn wait(&self, inotify: Option<&Inotify>, time: Option<Duration>) -> std::io::Result<Woken> {
+        let deadline = time.map(|time| Instant::now() + time);
+        loop {
+            let mut sources = vec![PollFd::new(self.stop.as_fd(), PollFlags::POLLIN)];
+            sources.extend(inotify.map(|i| PollFd::new(i.as_fd(), PollFlags::POLLIN)));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            match ppoll(&mut sources, left.map(TimeSpec::from_duration), None) {
+                Err(Errno::EINTR) => continue,
+                Err(error) => return Err(error.into()),
+                Ok(_) => {}
+            }
+            let ready = |at: usize| sources.get(at).is_some_and(|s| s.any() == Some(true));
+            return Ok(match (ready(0), ready(1)) {
+                (true, _) => Woken::Stop,
+                (_, true) => Woken::Events,
+                _ => Woken::Time,
+            });
+        }
+    }
+
+    /// Whether another program has committed since the last look. Where that cannot be said, it may have.
+    fn look(&mut self) -> bool {
+        match self.commits.look() {
+            Ok(Commits::None) => false,
+            Ok(Commits::Foreign) => true,
+            Ok(Commits::Unsure) | Err(_) => {
+                let asked = self.runtime.block_on(self.store.foreign_version());
+                self.commits.is_new(asked.ok())
+            }
         }
     }
 }
 
-/// Whether another program has committed since the last look; then it is told.
-async fn look(store: &Store, seen: &mut Option<i64>, changed: &(impl Fn() + Send)) -> bool {
-    let version = store.foreign_version().await.ok();
-    let new = version != *seen;
-    if new {
-        *seen = version;
-        changed();
+/// Whether the database was written, and whether the watch has ended with that.
+fn events(inotify: &mut Inotify) -> std::io::Result<(bool, bool)> {
+    let (mut written, mut ended) = (false, false);
+    let mut buffer = [0; 4096];
+    let events = match inotify.read_events(&mut buffer) {
+        Ok(events) => events,
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok((false, false)),
+        Err(error) => return Err(error),
+    };
+    for event in events {
+        let lost = event.mask.contains(EventMask::Q_OVERFLOW);
+        written |= lost || event.name.is_some_and(is_database);
+        ended |= event.mask.contains(EventMask::IGNORED);
     }
-    new
-}
-
-/// A sleep that may be shorter than the runtime's timers can tell.
-async fn nap(time: Duration) {
-    if time >= TIMER {
-        return tokio::time::sleep(time).await;
-    }
-    let _ = tokio::task::spawn_blocking(move || std::thread::sleep(time)).await;
+    Ok((written, ended))
 }
 
 fn is_database(name: &std::ffi::OsStr) -> bool {

@@ -11,6 +11,7 @@ mod cursors;
 mod deliveries;
 mod earlier;
 mod error;
+mod foreign;
 mod fulltext;
 mod handoffs;
 mod inbound;
@@ -48,6 +49,7 @@ use writer::Needs;
 
 pub use deliveries::{Delivery, DeliveryState, Extra, NewDelivery};
 pub use error::StoreError;
+pub use foreign::{Commits, ForeignCommits};
 pub use fulltext::REBUILD;
 pub use handoffs::{Answer, Claim, RowState, cut_error, failure_key};
 pub use inbound::{Draft, Files, Inbound, NewInbound};

@@ -51,6 +51,7 @@ pub(super) struct Writer {
     closed: Arc<AtomicBool>,
     asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
+    groups: Arc<AtomicU64>,
     started: Instant,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -64,11 +65,18 @@ trait Job: Send {
     /// Why it failed, if it did.
     fn fault(&self) -> Option<&StoreError>;
     fn needs(&self) -> Needs;
+    /// Whether another job is likely to follow in a moment.
+    fn keeps_awake(&self) -> bool {
+        self.needs() != Needs::Answer
+    }
+    /// Since when its caller waits.
+    fn asked(&self) -> Instant;
 }
 
 struct Work<T, F> {
     work: F,
     needs: Needs,
+    asked: Instant,
     result: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -103,9 +111,13 @@ where
     fn needs(&self) -> Needs {
         self.needs
     }
+
+    fn asked(&self) -> Instant {
+        self.asked
+    }
 }
 
-/// Only there to be received.
+/// Only there to be received: a write follows.
 struct Nothing;
 
 impl Job for Nothing {
@@ -122,6 +134,14 @@ impl Job for Nothing {
     fn needs(&self) -> Needs {
         Needs::Answer
     }
+
+    fn keeps_awake(&self) -> bool {
+        true
+    }
+
+    fn asked(&self) -> Instant {
+        Instant::now()
+    }
 }
 
 impl Writer {
@@ -135,6 +155,7 @@ impl Writer {
         let (hurry, closed) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
         let asleep = Arc::<AtomicBool>::default();
         let (last_write, started) = (Arc::<AtomicU64>::default(), Instant::now());
+        let groups = Arc::<AtomicU64>::default();
         let desk = Desk {
             connection,
             file,
@@ -145,6 +166,7 @@ impl Writer {
             closed: closed.clone(),
             asleep: asleep.clone(),
             last_write: last_write.clone(),
+            groups: groups.clone(),
             started,
             trouble: Trouble::default(),
             meter,
@@ -158,6 +180,7 @@ impl Writer {
             closed,
             asleep,
             last_write,
+            groups,
             started,
             thread: Mutex::new(thread.ok()),
         }
@@ -167,6 +190,11 @@ impl Writer {
     pub(super) fn quiet_for(&self) -> Duration {
         let last = Duration::from_micros(self.last_write.load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(last)
+    }
+
+    /// Grows when a group of writes begins and when it has ended: odd while one is being written.
+    pub(super) fn groups(&self) -> u64 {
+        self.groups.load(Ordering::SeqCst)
     }
 
     /// Locks of other programs are waited out only briefly from now on.
@@ -211,10 +239,12 @@ impl Writer {
         let job = Box::new(Work {
             work,
             needs,
+            asked: Instant::now(),
             result: None,
             reply,
         });
-        let alone = self.jobs.capacity() == self.jobs.max_capacity();
+        // A question is not part of a chain of writes; the thread that asks it need not stay awake.
+        let alone = needs != Needs::Answer && self.jobs.capacity() == self.jobs.max_capacity();
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         if alone {
             let asked = Instant::now();
@@ -254,6 +284,7 @@ struct Desk {
     closed: Arc<AtomicBool>,
     asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
+    groups: Arc<AtomicU64>,
     started: Instant,
     trouble: Trouble,
     meter: Database,
@@ -262,7 +293,8 @@ struct Desk {
 impl Desk {
     fn serve(self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
         let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP);
-        while let Some(first) = self.next_job(&mut queue) {
+        let mut awake_since = Instant::now();
+        while let Some(first) = self.next_job(&mut queue, awake_since) {
             group.push(first);
             if self.closed.load(Ordering::Acquire) {
                 // What waits is still done; then there is no next job.
@@ -274,18 +306,24 @@ impl Desk {
                     Err(_) => break,
                 }
             }
+            let keeps_awake = group.iter().any(|job| job.keeps_awake());
             let (writes, questions): (Vec<_>, Vec<_>) = group
                 .drain(..)
                 .partition(|job| job.needs() != Needs::Answer);
             if !writes.is_empty() {
                 self.note_write();
+                self.groups.fetch_add(1, Ordering::SeqCst);
                 self.commit(writes);
+                self.groups.fetch_add(1, Ordering::SeqCst);
                 self.note_write();
                 self.checkpoints.after_commit(&self.connection);
             }
             for mut question in questions {
                 question.run(&self.connection);
                 question.finish(Ok(()));
+            }
+            if keeps_awake {
+                awake_since = Instant::now();
             }
         }
         drop(self.checkpoints);
@@ -297,9 +335,12 @@ impl Desk {
     }
 
     /// The next job, for which the thread stays awake a moment; `None` when there will be none.
-    fn next_job(&self, queue: &mut mpsc::Receiver<Box<dyn Job>>) -> Option<Box<dyn Job>> {
-        let idle = Instant::now();
-        while idle.elapsed() < ATTENTION {
+    fn next_job(
+        &self,
+        queue: &mut mpsc::Receiver<Box<dyn Job>>,
+        awake_since: Instant,
+    ) -> Option<Box<dyn Job>> {
+        while awake_since.elapsed() < ATTENTION {
             match queue.try_recv() {
                 Ok(job) => return Some(job),
                 // Whoever has the next one may want this very core.
@@ -340,11 +381,9 @@ impl Desk {
         }
         let failed = group.iter().find_map(|job| job.fault());
         self.trouble.tell(outcome.as_ref().err().or(failed));
-        // Nothing was even begun: what holds for one holds for all.
-        if let Err(StoreError::Busy(waited)) = outcome {
-            return group
-                .into_iter()
-                .for_each(|job| job.finish(Err(StoreError::Busy(waited))));
+        // Nothing was even begun, and every caller has its answer.
+        if group.is_empty() {
+            return;
         }
         // A commit into a file that is no longer in its place is lost, so it must not be acknowledged.
         if self.file.is_replaced() {
@@ -365,12 +404,12 @@ impl Desk {
     /// Runs `first`, and all of them if that says so, in one transaction.
     fn transaction(
         &self,
-        group: &mut [Box<dyn Job>],
+        group: &mut Vec<Box<dyn Job>>,
         first: impl Fn(&Connection) -> Result<bool, StoreError>,
     ) -> Result<Done, StoreError> {
         let connection = &self.connection;
         self.set_flushes(group.iter().any(|job| job.needs() == Needs::DurableCommit))?;
-        self.begin()?;
+        self.begin(group)?;
         let outcome = match first(connection) {
             Ok(true) if group.iter_mut().all(|job| job.run(connection)) => {
                 self.finish().map(|()| Done::Committed)
@@ -404,7 +443,9 @@ impl Desk {
         Ok(())
     }
 
-    fn begin(&self) -> Result<(), StoreError> {
+    /// Waits for another program's lock. A job whose caller has waited long enough is answered and leaves the group, so
+    /// that no answer takes longer than that, however many jobs wait.
+    fn begin(&self, group: &mut Vec<Box<dyn Job>>) -> Result<(), StoreError> {
         let started = Instant::now();
         loop {
             let outcome = self
@@ -418,11 +459,16 @@ impl Desk {
             if !error.is_busy() {
                 return Err(error);
             }
-            let patience = match self.hurry.load(Ordering::Relaxed) {
-                false => PATIENCE,
-                true => LAST_PATIENCE,
+            let hurry = self.hurry.load(Ordering::Relaxed);
+            let overdue = |job: &mut Box<dyn Job>| match hurry {
+                false => job.asked().elapsed() > PATIENCE,
+                true => started.elapsed() > LAST_PATIENCE,
             };
-            if started.elapsed() > patience {
+            for job in group.extract_if(.., overdue) {
+                let waited = job.asked().elapsed();
+                job.finish(Err(StoreError::Busy(waited)));
+            }
+            if group.is_empty() {
                 return Err(StoreError::Busy(started.elapsed()));
             }
             self.meter.busy.inc();

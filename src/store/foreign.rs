@@ -1,0 +1,108 @@
+//! Whether another program has committed. A connection that only looks sees every commit, ours too; where none of ours can
+//! have been among them, it need not ask the writer, which alone can tell them apart.
+
+use rusqlite::Connection;
+
+use super::{Store, StoreError, open};
+
+pub struct ForeignCommits {
+    store: Store,
+    connection: Connection,
+    /// All commits as the last look saw them, and our own groups of writes before it.
+    version: Option<i64>,
+    writes: u64,
+    /// The last answer of the writer.
+    foreign: Option<i64>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Commits {
+    None,
+    Foreign,
+    /// Perhaps only ours: ask [`Store::foreign_version`], and hand the answer to [`ForeignCommits::is_new`].
+    Unsure,
+}
+
+impl Store {
+    /// For a thread of its own, since it reads in place.
+    pub fn foreign_commits(&self) -> Result<ForeignCommits, StoreError> {
+        let file = &self.inner.file;
+        if file.is_replaced() {
+            return Err(StoreError::Replaced(file.path.clone()));
+        }
+        Ok(ForeignCommits {
+            connection: open::beside(&file.path)?,
+            store: self.clone(),
+            version: None,
+            writes: 0,
+            foreign: None,
+        })
+    }
+}
+
+impl ForeignCommits {
+    /// What was committed since the last look. The first is unsure.
+    pub fn look(&mut self) -> Result<Commits, StoreError> {
+        let writer = &self.store.inner.writer;
+        let before = writer.groups();
+        let mut statement = self.connection.prepare_cached("PRAGMA data_version")?;
+        let version = statement.query_row([], |row| row.get(0))?;
+        let after = writer.groups();
+        let known = self.version.replace(version);
+        let writes = std::mem::replace(&mut self.writes, before);
+        Ok(if known == Some(version) {
+            Commits::None
+        } else if known.is_some() && before == writes && after == writes && writes.is_multiple_of(2)
+        {
+            Commits::Foreign
+        } else {
+            Commits::Unsure
+        })
+    }
+
+    /// Whether the writer's answer is another than the last one.
+    pub fn is_new(&mut self, foreign: Option<i64>) -> bool {
+        std::mem::replace(&mut self.foreign, foreign) != foreign
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::OpenMode;
+
+    #[tokio::test]
+    async fn our_own_commits_are_told_apart() {
+        let home = tempfile::tempdir().expect("a directory");
+        let store = Store::open(home.path(), OpenMode::Create, false).expect("a store");
+        let other = Connection::open(store.path()).expect("a database");
+        let mut commits = store.foreign_commits().expect("a connection");
+        assert_eq!(commits.look().expect("a look"), Commits::Unsure);
+        let asked = store.foreign_version().await.expect("an answer");
+        assert!(commits.is_new(Some(asked)));
+        assert_eq!(commits.look().expect("a look"), Commits::None);
+
+        let write =
+            "INSERT INTO sessions (id, source, started_at) VALUES (hex(randomblob(8)), 'cli', 0)";
+        other.execute(write, []).expect("a commit");
+        assert_eq!(commits.look().expect("a look"), Commits::Foreign);
+        assert_eq!(commits.look().expect("a look"), Commits::None);
+
+        // Known already, so the writer's answer is taken note of before ours.
+        let asked = store.foreign_version().await.expect("an answer");
+        commits.is_new(Some(asked));
+        let session = store.create_session("cli", None, None);
+        session.await.expect("a commit");
+        assert_eq!(commits.look().expect("a look"), Commits::Unsure);
+        let asked = store.foreign_version().await.expect("an answer");
+        assert!(!commits.is_new(Some(asked)), "it was ours");
+
+        // Both at once.
+        let session = store.create_session("cli", None, None);
+        session.await.expect("a commit");
+        other.execute(write, []).expect("a commit");
+        assert_eq!(commits.look().expect("a look"), Commits::Unsure);
+        let asked = store.foreign_version().await.expect("an answer");
+        assert!(commits.is_new(Some(asked)));
+    }
+}
