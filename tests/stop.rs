@@ -22,12 +22,15 @@ fn forum(api: &BotApi) -> i64 {
     api.forum("Work", Rights::TopicsAdmin)
 }
 
-/// SIGTERM; returns when the daemon has heard it.
-fn begin_stop(daemon: &Daemon) {
+/// SIGTERM; returns when the daemon has heard it and begins nothing new.
+fn begin_stop(home: &Home, daemon: &Daemon) {
     daemon.signal(Signal::SIGTERM);
     until("the daemon stops", || {
         daemon.log().contains("stopping").then_some(())
     });
+    let refused = home.hermesctl(&["agents", "test", "echo"]);
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(refused.stderr.contains("is stopping"), "{refused:?}");
 }
 
 /// A program as the agent that answers when there is a file `go`, and the file in which it notes that it was asked.
@@ -59,7 +62,7 @@ async fn a_stop_waits_for_the_message_that_a_handoff_sends() {
     bot.api.then("sendMessage", Play::Hold(gate.clone()));
     bot.ask();
     bot.api.until_calls("sendMessage", 1);
-    begin_stop(&daemon);
+    begin_stop(&bot.home, &daemon);
     gate.add_permits(1);
     assert!(daemon.wait().success());
     let state: String = bot.look("SELECT state FROM hermesd_handoffs");
@@ -82,7 +85,7 @@ async fn a_stop_waits_for_the_topic_that_a_handoff_opens() {
     bot.api.then("createForumTopic", Play::Hold(gate.clone()));
     bot.ask();
     until("the topic is there", || bot.api.topics(bot.chat).pop());
-    begin_stop(&daemon);
+    begin_stop(&bot.home, &daemon);
     gate.add_permits(1);
     assert!(daemon.wait().success());
     // What it did is recorded, and what comes next is not begun.
@@ -118,7 +121,7 @@ async fn a_stop_waits_for_the_turns_of_chats_and_handoffs_and_each_is_asked_once
     until("both are asked", || {
         (times_asked(&asked) == 2).then_some(())
     });
-    begin_stop(&daemon);
+    begin_stop(&bot.home, &daemon);
     // Said while it stops: it is kept, and the next start answers it.
     bot.api.says(chat, None, &ADA, "and more");
     until("it is kept", || {
@@ -197,7 +200,7 @@ async fn a_second_signal_cuts_off_what_is_in_progress() {
     let mut daemon = home.start_with(&settings);
     home.hermesctl(&["handoff", "local", "--session", SESSION, "--no-wait"]);
     until("it is asked", || (times_asked(&asked) == 1).then_some(()));
-    begin_stop(&daemon);
+    begin_stop(&home, &daemon);
     daemon.signal(Signal::SIGINT);
     assert!(daemon.wait().success());
     assert!(daemon.log().contains("asked again to stop"));
