@@ -317,6 +317,7 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
         ("inbound", "OPEN") => vec!["state IN ('received', 'running')"],
         ("journal", "columns") => vec!["", ", sent_ids = ?4"],
         ("local", "MESSAGE") => vec!["id, chat_id, thread_id, author, text, at"],
+        ("messages", "") => vec!["content"],
         ("prune", "table") => vec!["hermesd_inbound", "hermesd_deliveries"],
         ("prune", "ended") => vec!["state = 'failed' AND ?1"],
         (_, "assignments") => vec!["source = 'cli'"],
@@ -332,7 +333,7 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
         ("terminals", "since") => vec!["1.5"],
         ("terminals", "of_terminals") => vec!["+source IN ('cli', 'tui', 'acp') AND archived = 0"],
         (_, name) if name.to_ascii_uppercase().ends_with("COLUMNS") => vec!["*"],
-        (_, "CANDIDATES" | "limit") => vec!["10"],
+        (_, "CANDIDATES" | "limit" | "before" | "piece") => vec!["10"],
         _ => Vec::new(),
     }
 }
