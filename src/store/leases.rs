@@ -181,11 +181,10 @@ impl Store {
             let mut statement = c.prepare_cached(
                 "SELECT s.id FROM sessions s
                  WHERE likelihood(s.handoff_state = 'failed', 0.000001) AND s.handoff_error = ?1
-                   AND EXISTS (SELECT 1 FROM hermesd_handoffs h
-                               WHERE h.id = (SELECT MAX(id) FROM hermesd_handoffs INDEXED BY hermesd_handoffs_session
-                                             WHERE session_id = s.id)
-                                 AND h.state = 'completed' AND h.platform = s.handoff_platform
-                                 AND h.ended_at BETWEEN ?2 AND ?3)",
+                   AND (SELECT h.state = 'completed' AND h.platform = s.handoff_platform AND h.ended_at BETWEEN ?2 AND ?3
+                        FROM hermesd_handoffs h
+                        WHERE h.id = (SELECT MAX(id) FROM hermesd_handoffs INDEXED BY hermesd_handoffs_session
+                                      WHERE session_id = s.id))",
             )?;
             let rows = statement.query(params![CLI_TIMEOUT, since, clock::now()])?;
             lenient::readable(rows, "sessions", |row| row.get(0))

@@ -369,7 +369,7 @@ pub(super) fn rewind_last(c: &Connection, session_id: &str) -> Result<Option<Str
     };
     let summary = c
         .prepare_cached(
-            "SELECT 1 FROM messages WHERE session_id = ?1 AND id >= ?2 AND active = 1
+            "SELECT 1 FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND +id >= ?2 AND active = 1
                AND (instr(content, ?3) > 0 OR instr(content, ?4) > 0)",
         )?
         .exists(params![
