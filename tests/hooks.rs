@@ -36,6 +36,7 @@ async fn a_handoff_runs_its_hooks_with_what_happened() {
         ("HERMESD_HOOKS_ON_HANDOFF_FAILED", &note),
         ("HERMESD_HOOKS_ON_TURN_END", &note),
         ("TELEGRAM_BOT_TOKEN", "12345:a-secret"),
+        ("HERMESD_HANDOFF_PICKUP_TIMEOUT", "1s"),
     ]);
     hand_off(&home);
     let told = lines(&notes, 2);

@@ -51,6 +51,7 @@ async fn what_was_done_is_counted() {
     let settings = [
         ("HERMESD_METRICS_LISTEN", address.as_str()),
         ("HERMESD_AGENTS_COMMAND_COMMAND", "false"),
+        ("HERMESD_HANDOFF_PICKUP_TIMEOUT", "1s"),
     ];
     let _daemon = home.start_with(&settings);
     let ran = home.hermesctl(&["handoff", "local", "--session", SESSION]);
