@@ -56,6 +56,7 @@ mod power_cut;
 mod recovery;
 mod reload;
 mod rollback;
+mod rotation;
 mod routing_mirror;
 mod scribe;
 mod setup;

@@ -30,6 +30,8 @@ enum Step {
     New(usize),
     /// Words in a chat, which begin a session where there is none.
     Words(usize),
+    /// Compression splits a session: another row of it goes on.
+    Rotate(usize),
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -43,6 +45,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (session, chat.clone()).prop_map(|(s, c)| Step::ToChat(s, c)),
         1 => chat.clone().prop_map(Step::New),
         1 => chat.prop_map(Step::Words),
+        2 => (0..SESSIONS).prop_map(Step::Rotate),
     ];
     prop::collection::vec(step, 1..24)
 }
@@ -137,7 +140,20 @@ impl World {
                 }
                 Ok(())
             }
+            Step::Rotate(session) => self.rotate(&self.session(session)).await,
         }
+    }
+
+    /// As Hermes does it in a process that knows nothing of chats.
+    async fn rotate(&self, session: &str) -> Result<(), StoreError> {
+        let tip = self.store.tip(session).await?;
+        let sqlite = self.home.sqlite();
+        let end = "UPDATE sessions SET ended_at = 2.0, end_reason = 'compression' WHERE id = ?1";
+        sqlite.execute(end, [&tip]).expect("a row");
+        let go_on = "INSERT INTO sessions (id, source, parent_session_id, started_at) VALUES (?1, 'tui', ?2, 2.0)";
+        let child = format!("{tip}+");
+        sqlite.execute(go_on, [&child, &tip]).expect("a row");
+        Ok(())
     }
 
     async fn begin(
@@ -188,8 +204,15 @@ async fn fault(world: &World) -> Option<String> {
         }
     }
     for (id, keys) in chats {
-        let sql = "SELECT s.session_key, s.end_reason, h.displaced FROM sessions s
-                   LEFT JOIN hermesd_handoffs h ON h.session_id = s.id AND h.state = 'running' WHERE s.id = ?1";
+        // Of the row that goes on, or else of the last before it that has one.
+        let sql = "WITH RECURSIVE rows(id, parent, key, end, depth) AS (
+                       SELECT id, parent_session_id, session_key, end_reason, 0 FROM sessions WHERE id = ?1
+                       UNION ALL
+                       SELECT s.id, s.parent_session_id, s.session_key, s.end_reason, depth + 1
+                       FROM rows JOIN sessions s ON s.id = rows.parent)
+                   SELECT (SELECT key FROM rows WHERE key IS NOT NULL ORDER BY depth LIMIT 1),
+                          (SELECT end FROM rows WHERE depth = 0),
+                          (SELECT displaced FROM hermesd_handoffs WHERE state = 'running' AND session_id IN (SELECT id FROM rows))";
         let (key, end, displaced): (Option<String>, Option<String>, Option<String>) = home
             .sqlite()
             .query_row(sql, [&id], |row| {

@@ -44,7 +44,8 @@ async fn answered(store: &Store) -> (Claim, Delivery) {
         deliveries: vec![reply],
         scribe: Scribe::We,
     };
-    let delivery = store.record_answer(&claim, answer).await.unwrap().remove(0);
+    let recorded = store.record_answer(&claim, answer).await.unwrap();
+    let delivery = recorded.deliveries[0].clone();
     (claim, delivery)
 }
 

@@ -41,6 +41,8 @@ pub struct Pulse {
 pub struct Sink<'a> {
     pub(crate) bus: &'a Bus,
     pub(crate) session_id: &'a str,
+    /// The conversation that the session is part of. It keeps its name when compression splits the session.
+    pub(crate) conversation: &'a str,
     pub(crate) turn: u64,
     pub(crate) streamed: &'a Streamed,
     pub(crate) pulse: Mutex<Pulse>,
@@ -75,7 +77,7 @@ impl Sink<'_> {
             question = question.text,
             "the agent asks the person"
         );
-        let asked = self.questions.ask(self.session_id, question.clone());
+        let asked = self.questions.ask(self.conversation, question.clone());
         self.bus.tell(Event::TurnQuestion {
             session_id: self.session_id.to_owned(),
             turn: self.turn,

@@ -68,7 +68,7 @@ pub(super) async fn run(
             let handoff = request::request(
                 store,
                 &Platforms::configured(config, store),
-                |_| false,
+                |_| Ok(false),
                 &wish,
                 Via::Direct,
             )

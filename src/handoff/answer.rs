@@ -20,7 +20,7 @@ pub(super) async fn run(
     cancel: &CancellationToken,
 ) -> Result<(), StageError> {
     let lease = tokio::select! {
-        lease = context.turns.leases.take(&claim.handoff.session_id) => lease,
+        lease = context.turns.lease(&claim.handoff.session_id) => lease?,
         () = cancel.cancelled() => return Err(StageError::Cancelled),
         () = context.shutdown.draining.cancelled() => return Err(StageError::Stopping),
     };
@@ -106,8 +106,8 @@ pub(super) async fn run(
         }
         () = cancel.cancelled() => Err(StageError::Cancelled),
     };
-    claim.deliveries = match recorded {
-        Ok(deliveries) => deliveries,
+    let recorded = match recorded {
+        Ok(recorded) => recorded,
         Err(error) => {
             // The journal does not know the agent's rows, so the rollback does not find them.
             if scribe == Scribe::TheAgent {
@@ -116,6 +116,8 @@ pub(super) async fn run(
             return Err(error);
         }
     };
+    claim.deliveries = recorded.deliveries;
+    claim.handoff.session_id = recorded.session_id;
     claim.handoff.reply = Some(reply.text);
     claim.handoff.stage = Some(Stage::Answered);
     Ok(())

@@ -69,7 +69,7 @@ pub(super) fn refuse(
 pub async fn request(
     store: &Store,
     platforms: &Platforms,
-    is_busy: impl Fn(&str) -> bool,
+    is_busy: impl Fn(&str) -> Result<bool, StoreError>,
     wish: &Wish,
     via: Via,
 ) -> Result<Handoff, RequestError> {
@@ -112,12 +112,12 @@ pub async fn request(
 /// A turn in progress, here or in another program, is not torn in two.
 fn check_idle(
     store: &Store,
-    is_busy: impl Fn(&str) -> bool,
+    is_busy: impl Fn(&str) -> Result<bool, StoreError>,
     session: &Session,
     force: bool,
 ) -> Result<(), RequestError> {
     let name = session.label();
-    if is_busy(&session.id) {
+    if is_busy(&session.id)? {
         return Err(refuse(
             "turn_in_progress",
             format!("the agent is in the middle of a turn of \"{name}\""),

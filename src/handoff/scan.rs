@@ -139,9 +139,16 @@ impl Queue {
     pub(super) async fn consider(&mut self, rows: Vec<Pending>) -> Result<(), StoreError> {
         let (mut outcome, mut hopeless) = (Ok(()), Vec::new());
         for row in rows {
-            if self.taken.contains(&row.session_id) {
-                self.more = true;
-                continue;
+            match self.is_taken(&row.session_id) {
+                Ok(true) => {
+                    self.more = true;
+                    continue;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    outcome = outcome.and(Err(error));
+                    continue;
+                }
             }
             let waits = match row.after_turn {
                 true => self.in_a_turn(&row.session_id),
@@ -179,8 +186,14 @@ impl Queue {
 
     /// Whether a turn of this session is in progress, here or in another program.
     fn in_a_turn(&self, session_id: &str) -> Result<bool, StoreError> {
-        let here = self.context.turns.leases.is_busy(session_id);
+        let here = self.context.turns.is_busy(session_id)?;
         Ok(here || turn_elsewhere(&self.context.store, session_id)?.is_some())
+    }
+
+    /// Whether this session is in the backlog or at work. It may have been put there before compression split it.
+    fn is_taken(&self, session_id: &str) -> Result<bool, StoreError> {
+        let lineage = self.context.store.lineage(session_id)?;
+        Ok(lineage.iter().any(|id| self.taken.contains(id)))
     }
 
     fn enqueue(&mut self, work: Work) {
@@ -276,7 +289,7 @@ impl Queue {
     /// Rows that run without anybody at work on them are resumed.
     pub(super) async fn scan_orphans(&mut self) -> Result<(), StoreError> {
         for row in self.heard(self.context.store.running_handoffs().await)? {
-            if self.taken.contains(&row.session_id) || !self.is_abandoned(&row) {
+            if self.is_taken(&row.session_id)? || !self.is_abandoned(&row) {
                 continue;
             }
             tracing::warn!(

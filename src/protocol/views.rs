@@ -255,7 +255,7 @@ pub struct ChatView {
 /// One answer in a terminal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatTurnView {
-    /// The id of the session.
+    /// The id of the session from now on. It changes when Hermes splits the session during the turn.
     pub session: String,
     /// All of it; when it was interrupted, or the agent failed, what there is.
     pub reply: String,

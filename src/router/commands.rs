@@ -44,7 +44,9 @@ impl Inner {
         let Some(here) = self.here(inbound).await? else {
             return Ok(None);
         };
-        let lease = self.turns.leases.take(&here.id);
+        let conversation = || async { self.store.root(&here.id) };
+        let conversation = patiently(&self.stop, conversation).await?;
+        let lease = self.turns.leases.take(&conversation);
         let _lease = tokio::select! {
             lease = lease => lease,
             () = self.draining.cancelled() => return Err(StoreError::Cancelled),
@@ -113,7 +115,10 @@ impl Inner {
     async fn resume(self: &Arc<Self>, inbound: &Inbound, name: &str) -> Result<Told, StoreError> {
         let session = if name.is_empty() {
             match self.store.left(&inbound.session_key).await? {
-                Some(left) => self.store.session(&left.session_id).await?,
+                Some(left) => {
+                    let tip = self.store.tip(&left.session_id).await?;
+                    self.store.session(&tip).await?
+                }
                 None => None,
             }
         } else {
@@ -146,7 +151,8 @@ impl Inner {
             return Ok(format!("\"{name}\" is here already."));
         }
         // Held while it moves: nobody begins a turn of it meanwhile.
-        let Some(_lease) = self.turns.leases.try_take(&session.id) else {
+        let lease = || async { self.turns.try_lease(&session.id) };
+        let Some(_lease) = patiently(&self.stop, lease).await? else {
             return Ok(format!(
                 "\"{name}\" is in the middle of an answer. Try again when it is done."
             ));

@@ -96,7 +96,10 @@ impl Inner {
         let Some(session) = patiently(&self.stop, live).await? else {
             return Ok(false);
         };
-        let again = match self.turns.questions.hear(&session, take::unsigned(inbound)) {
+        let conversation = || async { self.store.root(&session) };
+        let conversation = patiently(&self.stop, conversation).await?;
+        let words = take::unsigned(inbound);
+        let again = match self.turns.questions.hear(&conversation, words) {
             Heard::NoQuestion => return Ok(false),
             Heard::Answered => None,
             Heard::NotAnAnswer(question) => Some(question),

@@ -327,8 +327,10 @@ impl Inner {
         };
         loop {
             tracing::debug!(session = wanted, "a message waits for its turn");
+            let conversation = || async { self.store.root(&wanted) };
+            let conversation = patiently(&self.stop, conversation).await?;
             let lease = tokio::select! {
-                lease = self.turns.leases.take(&wanted) => lease,
+                lease = self.turns.leases.take(&conversation) => lease,
                 () = self.draining.cancelled() => return Ok(Found::Stopping),
             };
             // Both may have come at once.

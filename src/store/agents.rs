@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Store, StoreError, messages, sessions, turns};
+use super::{Store, StoreError, lineage, messages, sessions, turns};
 
 impl Store {
     /// The agent that was chosen for this session alone.
@@ -10,9 +10,13 @@ impl Store {
         self.look(|c| {
             let mut statement =
                 c.prepare_cached("SELECT agent FROM hermesd_agents WHERE session_id = ?1")?;
-            Ok(statement
-                .query_row([session_id], |row| row.get(0))
-                .optional()?)
+            for id in lineage::lineage(c, session_id)? {
+                let agent = statement.query_row([id], |row| row.get(0)).optional()?;
+                if agent.is_some() {
+                    return Ok(agent);
+                }
+            }
+            Ok(None)
         })
     }
 
@@ -77,7 +81,8 @@ impl Store {
         mark: &str,
     ) -> Result<bool, StoreError> {
         let (session_id, mark) = (session_id.to_owned(), mark.to_owned());
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let turn = turns::running(c, &session_id)?;
             if !turn.is_some_and(|turn| turn.has(&mark)) {
                 return Ok(true);

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Store, StoreError, lenient, turns};
+use super::{Store, StoreError, lenient, sessions, turns};
 use crate::clock;
 
 /// A turn that has written nothing for this long is taken for dead.
@@ -15,7 +15,10 @@ const LONGEST_LOCK: f64 = 3600.0;
 impl Store {
     /// What another program seems to be doing with this session. `None`: nothing that shows.
     pub fn busy_elsewhere(&self, session_id: &str) -> Result<Option<String>, StoreError> {
-        self.look(|c| Ok(compressing(c, session_id)?.or(unanswered(c, session_id)?)))
+        self.look(|c| {
+            let tip = sessions::tip(c, session_id)?;
+            Ok(compressing(c, &tip)?.or(unanswered(c, &tip)?))
+        })
     }
 }
 

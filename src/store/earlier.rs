@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::binding::{CHAT_COLUMNS, Displaced};
 use super::routing::{entry, live, live_row, session_of};
-use super::{StoreError, TERMINAL, moves};
+use super::{StoreError, TERMINAL, lineage, moves};
 use crate::clock;
 use crate::session::{Session, TERMINAL_SOURCES};
 
@@ -127,10 +127,14 @@ pub(super) fn unbind(
         .collect();
     let assignments = assignments.join(", ");
     let sql = format!("UPDATE sessions SET {assignments} WHERE id = ?1 AND session_key = ?2");
-    let mut values: Vec<Option<String>> = vec![Some(session_id.to_owned()), Some(key.to_owned())];
-    values.extend(displaced.incoming.iter().cloned());
-    let restored = c.execute(&sql, rusqlite::params_from_iter(values))?;
-    if restored == 1 && !is_back(c, scope, session_id, displaced)? {
+    let mut restored = false;
+    for id in lineage::lineage(c, session_id)? {
+        let mut values = vec![Some(id.clone()), Some(key.to_owned())];
+        values.extend(displaced.incoming.iter().cloned());
+        let changed = c.execute(&sql, rusqlite::params_from_iter(values))?;
+        restored |= changed == 1 && id == session_id;
+    }
+    if restored && !is_back(c, scope, session_id, displaced)? {
         // Ending is first-writer-wins: an end that another program wrote meanwhile stays. A switch only says that the chat
         // has moved on.
         c.execute(

@@ -11,7 +11,7 @@ use super::journal::{self, Evidence};
 use super::messages::Said;
 use super::{
     Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, binding, deliveries,
-    lenient, messages, moves, sessions, turns,
+    lenient, lineage, messages, moves, sessions, turns,
 };
 use crate::agent::Reply;
 use crate::clock;
@@ -45,6 +45,14 @@ pub struct Answer {
     pub deliveries: Vec<NewDelivery>,
     /// Who wrote both into the transcript, or is to.
     pub scribe: Scribe,
+}
+
+/// What came of an answer that is in the journal.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    pub deliveries: Vec<Delivery>,
+    /// The session that the handoff is of now: compression may have split it during the turn.
+    pub session_id: String,
 }
 
 /// What a session's row says of its handoff, as other programs see it.
@@ -100,6 +108,7 @@ impl Store {
             note.map(str::to_owned),
         );
         self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let asked = c
                 .prepare_cached(
                     "UPDATE sessions SET handoff_state = 'pending', handoff_platform = ?2, handoff_error = NULL
@@ -124,7 +133,8 @@ impl Store {
     pub async fn handoff_state(&self, session_id: &str) -> Result<Option<RowState>, StoreError> {
         let session_id = session_id.to_owned();
         self.read(move |c| {
-            let row = sessions::by_id(c, &session_id)?.map(|s| RowState {
+            let tip = sessions::tip(c, &session_id)?;
+            let row = sessions::by_id(c, &tip)?.map(|s| RowState {
                 state: s.handoff_state.as_deref().and_then(State::parse),
                 platform: s.handoff_platform,
                 error: s.handoff_error,
@@ -144,6 +154,7 @@ impl Store {
     ) -> Result<Option<Claim>, StoreError> {
         let (session_id, owner) = (session_id.to_owned(), owner.to_owned());
         self.change_unflushed(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let claimed = c
                 .prepare_cached(
                     "UPDATE sessions SET handoff_state = 'running' WHERE id = ?1 AND handoff_state = 'pending'",
@@ -176,6 +187,7 @@ impl Store {
             None => None,
         };
         self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let (state, now, nobody) = (State::Completed.as_str(), clock::now(), None::<String>);
             let mut stages = vec![Stage::Settled];
             let mut evidence: Vec<(&str, &dyn ToSql)> = vec![
@@ -223,7 +235,9 @@ impl Store {
         // A thread whose stage was not reached: it is open all the same.
         let thread = claim.handoff.thread.as_ref();
         let thread = thread.and_then(|opened| serde_json::to_string(opened).ok());
+        let session_id = claim.handoff.session_id.clone();
         self.change(move |c, changed| {
+            lineage::settle(c, changed, &session_id)?;
             journal::hold(c, id, fence)?;
             let (session, reason) = journal::close(c, changed, id, &reason)?;
             c.execute(
@@ -293,6 +307,7 @@ impl Store {
         );
         let (key, source) = (key.to_owned(), source.clone());
         self.change_unflushed(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             if shared && journal::is_taken(c, id, &key)? {
                 return Ok(false);
             }
@@ -318,13 +333,14 @@ impl Store {
         &self,
         claim: &Claim,
         answer: Answer,
-    ) -> Result<Vec<Delivery>, StoreError> {
+    ) -> Result<Recorded, StoreError> {
         let (id, fence, session_id) = (
             claim.handoff.id,
             claim.fence,
             claim.handoff.session_id.clone(),
         );
-        self.write_unflushed(move |c| {
+        self.change_unflushed(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let said = match answer.scribe {
                 Scribe::We => {
                     if let Some(usage) = answer.reply.usage {
@@ -342,7 +358,10 @@ impl Store {
             let said = serde_json::to_string(&said).unwrap_or_default();
             let evidence: Evidence<'_> = &[("reply", &answer.reply.text), ("message_rows", &said)];
             journal::advance(c, id, fence, &[Stage::Answered], clock::now(), evidence)?;
-            deliveries::insert_all(c, &answer.deliveries)
+            Ok(Recorded {
+                deliveries: deliveries::insert_all(c, &answer.deliveries)?,
+                session_id,
+            })
         })
         .await
     }
@@ -358,6 +377,7 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let (session_id, reason) = (session_id.to_owned(), cut_error(reason));
         self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let platform: Option<Option<String>> = c
                 .query_row(
                     "UPDATE sessions SET handoff_state = 'failed', handoff_error = ?2

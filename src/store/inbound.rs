@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::messages::{self, NewMessage};
 use super::{
-    Begun, Delivery, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, sessions, turns,
+    Begun, Delivery, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, lineage,
+    sessions, turns,
 };
 use crate::clock;
 use crate::platform::RemoteFile;
@@ -142,7 +143,8 @@ impl Store {
         session_id: &str,
     ) -> Result<Option<Inbound>, StoreError> {
         let session_id = session_id.to_owned();
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let Some(words) = messages::rewind_last(c, &session_id)? else {
                 return Ok(None);
             };
@@ -178,10 +180,13 @@ impl Store {
         })
     }
 
-    /// The session in whose transcript its words stand. `None`: in none yet, or no longer.
+    /// The live end of the session in whose transcript its words stand. `None`: in none yet, or no longer.
     pub async fn session_of_inbound(&self, id: i64) -> Result<Option<String>, StoreError> {
-        self.read(move |c| Ok(begun(c, id)?.map(|(_, session)| session)))
-            .await
+        self.read(move |c| match begun(c, id)? {
+            Some((_, session)) => sessions::tip(c, &session).map(Some),
+            None => Ok(None),
+        })
+        .await
     }
 
     /// Its turn begins: the words go into the transcript. Done once; a second call returns the same row, if we write it.
@@ -193,7 +198,8 @@ impl Store {
         scribe: Scribe,
     ) -> Result<Option<Begun>, StoreError> {
         let session_id = session_id.to_owned();
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let open: Option<(String, String)> = c
                 .prepare_cached(&format!(
                     "SELECT text, message_id FROM hermesd_inbound WHERE id = ?1 AND {OPEN}"
@@ -203,7 +209,9 @@ impl Store {
             let Some((text, platform_id)) = open else {
                 return Ok(None);
             };
-            if let Some((row, _)) = begun(c, id)? {
+            // Words that compression left behind in the row before are said again, or they would have no answer.
+            let begun = begun(c, id)?.filter(|(_, session)| *session == session_id);
+            if let Some((row, _)) = begun {
                 // Another turn of this session may have come and gone since: without this, its end would not be written.
                 turns::take_up(c, &session_id, row)?;
                 return Ok(Some(Begun::Ask(Some(row))));
@@ -233,7 +241,8 @@ impl Store {
         sends: Vec<NewDelivery>,
     ) -> Result<Vec<Delivery>, StoreError> {
         let (session_id, end) = (session_id.to_owned(), end.clone());
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let changed = c
                 .prepare_cached("UPDATE hermesd_inbound SET state = 'answered' WHERE id = ?1 AND state = 'running'")?
                 .execute([id])?;
@@ -257,7 +266,8 @@ impl Store {
     ) -> Result<Vec<Delivery>, StoreError> {
         let (session_id, reason) = (session_id.to_owned(), reason.to_owned());
         let partial = TurnEnd::CutOff(partial.to_owned());
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             c.execute(
                 "UPDATE hermesd_inbound SET state = 'failed', error = ?2 WHERE id = ?1",
                 params![id, reason],

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use super::binding::Displaced;
 use super::handoffs::with_notice_stays;
 use super::messages::{self, Said};
-use super::{Claim, Store, StoreError, deliveries, earlier, lenient};
+use super::{Claim, Store, StoreError, deliveries, earlier, lenient, sessions};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
 use crate::platform::Home;
@@ -340,6 +340,8 @@ fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<bool,
         [id],
         |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
     )?;
+    // Compression may have split the conversation since.
+    let session = sessions::tip(c, &session)?;
     let displaced = displaced.and_then(|text| serde_json::from_str::<Displaced>(&text).ok());
     if let Some((key, displaced)) = key.zip(displaced) {
         earlier::unbind(c, changed.scope, &key, &session, &displaced)?;

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 
 use super::{
     Claim, Delivery, DeliveryState, NewDelivery, Store, StoreError, deliveries, journal, lenient,
-    sessions,
+    lineage, sessions,
 };
 use crate::clock;
 use crate::handoff::Handoff;
@@ -100,7 +100,8 @@ impl Store {
     ) -> Result<Option<Claim>, StoreError> {
         let (orphan, owner) = (orphan.clone(), owner.to_owned());
         self.change_unflushed(move |c, changed| {
-            let session = sessions::by_id(c, &orphan.session_id)?;
+            let tip = lineage::settle(c, changed, &orphan.session_id)?;
+            let session = sessions::by_id(c, &tip)?;
             let Some(session) = session.filter(|s| s.handoff_state.as_deref() == Some("running"))
             else {
                 return Ok(None);

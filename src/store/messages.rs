@@ -71,16 +71,19 @@ impl Store {
         self.write(move |c| append(c, &session_id, &messages)).await
     }
 
-    /// What an agent has to know before a turn, in one look: the session, and what was said in it before `row`.
+    /// What an agent has to know before a turn, in one look: the live end of the session, and what was said there before
+    /// `row`.
     pub async fn briefing(
         &self,
         session_id: &str,
         row: Option<i64>,
     ) -> Result<Option<(Session, Transcript)>, StoreError> {
-        let (id, before) = (session_id.to_owned(), row.unwrap_or(i64::MAX));
-        let Some(session) = self.look(|c| sessions::by_id(c, &id))? else {
+        let before = row.unwrap_or(i64::MAX);
+        let session = self.look(|c| sessions::by_id(c, &sessions::tip(c, session_id)?))?;
+        let Some(session) = session else {
             return Ok(None);
         };
+        let id = session.id.clone();
         let transcript = if self.look(|c| is_short(c, &id, before))? {
             self.look(|c| transcript(c, &id, before, LONGEST))?
         } else {

@@ -7,8 +7,8 @@ use super::binding::{self, CHAT_COLUMNS, Displaced};
 use super::earlier::{self, Earlier};
 use super::journal::Changed;
 use super::{
-    Delivery, Extra, NewDelivery, Store, StoreError, deliveries, inbound, lenient, routing,
-    sessions,
+    Delivery, Extra, NewDelivery, Store, StoreError, deliveries, inbound, lenient, lineage,
+    routing, sessions,
 };
 use crate::clock;
 use crate::session::{Session, Source, TERMINAL_SOURCES, farewell};
@@ -54,6 +54,7 @@ impl Store {
     pub async fn take_home(&self, session_id: &str) -> Result<Option<Departure>, StoreError> {
         let (id, mirrored) = (session_id.to_owned(), self.mirrored_of(session_id).await?);
         self.change(move |c, changed| {
+            let id = lineage::settle(c, changed, &id)?;
             let session = free_to_move(c, &id)?;
             let departure = depart(c, changed, &session, TERMINAL, mirrored.as_deref())?;
             if !TERMINAL_SOURCES.contains(&session.source.as_str()) {
@@ -83,6 +84,7 @@ impl Store {
         let left_behind = self.mirrored_of(session_id).await?;
         let displaced = self.mirrored(&key).await.map(|e| e.to_string());
         self.change(move |c, changed| {
+            let id = lineage::settle(c, changed, &id)?;
             let session = free_to_move(c, &id)?;
             let elsewhere = session.session_key.as_deref() != Some(key.as_str());
             let departure = match elsewhere {
@@ -122,7 +124,10 @@ impl Store {
         let result = redirected.clone();
         self.change(move |c, changed| {
             let entry = routing::entry(c, changed.scope, &key)?;
-            if entry.as_deref().and_then(routing::session_of).as_ref() == Some(&session_id)
+            let bound = entry.as_deref().and_then(routing::session_of);
+            let bound = routing::live(c, bound)?;
+            if bound.is_some()
+                && bound == routing::live(c, Some(session_id.clone()))?
                 && !inbound::waits(c, &key)?
             {
                 earlier::release(c, changed.scope, &key)?;
@@ -162,15 +167,23 @@ impl Store {
             )?;
             let ids = statement.query_map([limit as i64], |row| lenient::name(row, 0))?;
             let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
-            sessions::by_ids(c, &ids)
+            sessions::tips(c, &ids)
         })
         .await
     }
 
     /// What the older file says of the chat that a session is on.
     async fn mirrored_of(&self, session_id: &str) -> Result<Option<String>, StoreError> {
-        let session = self.look(|c| sessions::by_id(c, session_id))?;
-        Ok(match session.and_then(|s| s.session_key) {
+        let key = self.look(|c| {
+            for id in lineage::lineage(c, &sessions::tip(c, session_id)?)? {
+                let key = sessions::by_id(c, &id)?.and_then(|session| session.session_key);
+                if key.is_some() {
+                    return Ok(key);
+                }
+            }
+            Ok(None)
+        })?;
+        Ok(match key {
             Some(key) => self.mirrored(&key).await.map(|entry| entry.to_string()),
             None => None,
         })
@@ -308,7 +321,11 @@ fn give_terminal_columns(c: &Connection, id: &str) -> Result<(), StoreError> {
         .collect();
     let assignments = assignments.join(", ");
     let sql = format!("UPDATE sessions SET {assignments} WHERE id = ?1");
-    let values = std::iter::once(Some(id.to_owned())).chain(columns);
-    c.execute(&sql, rusqlite::params_from_iter(values))?;
+    // Hermes would bring the chat back to a row before the tip that still names it.
+    let before = lineage::ancestors(c, id)?.into_iter();
+    for id in std::iter::once(id.to_owned()).chain(before) {
+        let values = std::iter::once(Some(id)).chain(columns.iter().cloned());
+        c.execute(&sql, rusqlite::params_from_iter(values))?;
+    }
     Ok(())
 }

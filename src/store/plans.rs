@@ -327,6 +327,8 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
         ("prune", "ended") => vec!["state = 'failed' AND ?1"],
         (_, "assignments") => vec!["source = 'cli'"],
         (_, "SOFT_ENDS") => vec!["('agent_close', 'ws_orphan_reap')"],
+        ("lineage", "columns") => vec!["source, session_key"],
+        ("lineage", "table") => vec!["hermesd_turns", "hermesd_agents", "hermesd_terminals"],
         ("search", "index") => vec!["messages_fts", "messages_fts_trigram"],
         ("search", "open" | "close") => vec!["*"],
         ("search", "conditions") => vec!["instr(lower(content), lower(?1)) > 0"],

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{Store, StoreError, lenient};
+use super::{Store, StoreError, lenient, lineage};
 use crate::clock;
 use crate::session::Session;
 
@@ -17,7 +17,7 @@ pub(super) const COLUMNS: &str = "id, source, title, model, \
 const CANDIDATES: usize = 10;
 
 /// Compression splits are followed this far at the most; a longer chain is a loop or damage.
-const LONGEST_LINEAGE: usize = 100;
+pub(super) const LONGEST_LINEAGE: usize = 100;
 
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
@@ -39,13 +39,15 @@ impl Store {
     pub fn cwd_of(&self, session_id: &str) -> Result<Option<PathBuf>, StoreError> {
         self.look(|c| {
             let mut statement = c.prepare_cached("SELECT cwd FROM sessions WHERE id = ?1")?;
-            let cwd = statement
-                .query_row([session_id], |row| lenient::text(row, 0))
-                .optional()?;
-            Ok(cwd
-                .flatten()
-                .filter(|cwd| !cwd.is_empty())
-                .map(PathBuf::from))
+            for id in lineage::lineage(c, session_id)? {
+                let cwd = statement
+                    .query_row([id], |row| lenient::text(row, 0))
+                    .optional()?;
+                if let Some(cwd) = cwd.flatten().filter(|cwd| !cwd.is_empty()) {
+                    return Ok(Some(PathBuf::from(cwd)));
+                }
+            }
+            Ok(None)
         })
     }
 
@@ -150,10 +152,11 @@ pub(super) fn check_title(c: &Connection, title: &str, id: &str) -> Result<(), S
     Ok(())
 }
 
-/// Open again, whatever ended it before.
+/// Open again, whatever ended it before. A row that compression has ended stays so: another row goes on in its place.
 pub(super) fn reopen(c: &Connection, id: &str) -> Result<(), StoreError> {
     c.prepare_cached(
-        "UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1 AND ended_at IS NOT NULL",
+        "UPDATE sessions SET ended_at = NULL, end_reason = NULL
+         WHERE id = ?1 AND ended_at IS NOT NULL AND COALESCE(end_reason, '') <> 'compression'",
     )?
     .execute([id])?;
     Ok(())
@@ -165,10 +168,14 @@ pub(super) fn by_id(c: &Connection, id: &str) -> Result<Option<Session>, StoreEr
     Ok(statement.query_row([id], session).optional()?)
 }
 
-/// Those of them that there are, in order.
-pub(super) fn by_ids(c: &Connection, ids: &[String]) -> Result<Vec<Session>, StoreError> {
-    let found = ids.iter().filter_map(|id| by_id(c, id).transpose());
-    found.collect()
+/// The live ends of those of them that there are, in order, each once.
+pub(super) fn tips(c: &Connection, ids: &[String]) -> Result<Vec<Session>, StoreError> {
+    let mut found: Vec<Session> = Vec::new();
+    for id in ids {
+        let session = by_id(c, &tip(c, id)?)?;
+        found.extend(session.filter(|session| found.iter().all(|f| f.id != session.id)));
+    }
+    Ok(found)
 }
 
 pub(super) fn collect(

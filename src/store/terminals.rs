@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::messages::NewMessage;
 use super::sessions::COLUMNS;
-use super::{Begun, Scribe, Store, StoreError, agents, journal, lenient, sessions, turns};
+use super::{Begun, Scribe, Store, StoreError, agents, journal, lenient, lineage, sessions, turns};
 use crate::clock;
 use crate::session::transcript::Role;
 use crate::session::{Session, TERMINAL_SOURCES};
@@ -27,7 +27,8 @@ pub struct Candidate {
 /// What becomes of words that were typed in a terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Typed {
-    Begun(Begun),
+    /// In this session, which may be another row of the same conversation.
+    Begun(String, Begun),
     /// The session is on a chat of this platform.
     OnChat(String),
     /// The session does not exist any more.
@@ -60,23 +61,28 @@ fn terminal(row: &Row<'_>) -> rusqlite::Result<Terminal> {
 
 impl Terminal {
     fn looked_up(mut self, c: &Connection) -> Result<Terminal, StoreError> {
-        self.in_flight = in_flight(c, &self.session_id)?;
-        self.handoff = journal::in_flight(c, &self.session_id)?.map(|handoff| handoff.id);
+        for id in lineage::lineage(c, &sessions::tip(c, &self.session_id)?)? {
+            self.in_flight |= in_flight(c, &id)?;
+            let handoff = journal::in_flight(c, &id)?.map(|handoff| handoff.id);
+            self.handoff = self.handoff.or(handoff);
+        }
         Ok(self)
     }
 }
 
 impl Store {
-    /// A terminal is on this session now; it is open again, whatever ended it before.
+    /// A terminal is on this session now; it is open again, whatever ended it before. Returns the session that goes on.
     pub async fn open_terminal(
         &self,
         session_id: &str,
         tty: Option<&str>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<String, StoreError> {
         let (id, tty) = (session_id.to_owned(), tty.map(str::to_owned));
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let id = lineage::settle(c, changed, &id)?;
             sessions::reopen(c, &id)?;
-            open(c, &id, tty.as_deref())
+            open(c, &id, tty.as_deref())?;
+            Ok(id)
         })
         .await
     }
@@ -118,7 +124,8 @@ impl Store {
     ) -> Result<Typed, StoreError> {
         let words = NewMessage::text(Role::User, text);
         let id = session_id.to_owned();
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let id = lineage::settle(c, changed, &id)?;
             let Some(session) = sessions::by_id(c, &id)? else {
                 return Ok(Typed::Deleted);
             };
@@ -126,7 +133,8 @@ impl Store {
                 return Ok(Typed::OnChat(session.source));
             }
             sessions::reopen(c, &id)?;
-            turns::begin(c, &id, &words, scribe).map(Typed::Begun)
+            let begun = turns::begin(c, &id, &words, scribe)?;
+            Ok(Typed::Begun(id, begun))
         })
         .await
     }
@@ -135,7 +143,8 @@ impl Store {
     /// whether it has ended by this.
     pub async fn close_terminal(&self, session_id: &str, reason: &str) -> Result<bool, StoreError> {
         let (id, reason) = (session_id.to_owned(), reason.to_owned());
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let id = lineage::settle(c, changed, &id)?;
             c.execute("DELETE FROM hermesd_terminals WHERE session_id = ?1", [&id])?;
             let sources = terminal_sources();
             let sql = format!(
@@ -157,7 +166,8 @@ impl Store {
         interrupted: bool,
     ) -> Result<bool, StoreError> {
         let (id, reason) = (session_id.to_owned(), reason.to_owned());
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let id = lineage::settle(c, changed, &id)?;
             if !in_flight(c, &id)? {
                 return Ok(false);
             }
@@ -177,8 +187,12 @@ impl Store {
             let sql =
                 format!("SELECT {TERMINAL_COLUMNS} FROM hermesd_terminals WHERE session_id = ?1");
             let mut statement = c.prepare_cached(&sql)?;
-            let terminal = statement.query_row([session_id], terminal).optional()?;
-            terminal.map(|terminal| terminal.looked_up(c)).transpose()
+            for id in lineage::lineage(c, &sessions::tip(c, session_id)?)? {
+                if let Some(terminal) = statement.query_row([id], terminal).optional()? {
+                    return terminal.looked_up(c).map(Some);
+                }
+            }
+            Ok(None)
         })
     }
 
@@ -198,12 +212,14 @@ impl Store {
         let tty = tty.to_owned();
         self.read(move |c| {
             let mut statement = c.prepare_cached(
-                "SELECT t.session_id FROM hermesd_terminals t JOIN sessions s ON s.id = t.session_id
-                 WHERE t.tty = ?1 AND s.ended_at IS NULL ORDER BY t.opened_at DESC",
+                "SELECT session_id FROM hermesd_terminals
+                 WHERE tty = ?1 AND left_because IS NULL ORDER BY opened_at DESC",
             )?;
             let ids = statement.query_map([&tty], |row| row.get::<_, String>(0))?;
             let ids: Vec<String> = ids.collect::<Result<_, _>>()?;
-            sessions::by_ids(c, &ids)
+            let mut live = sessions::tips(c, &ids)?;
+            live.retain(|session| session.ended_at.is_none());
+            Ok(live)
         })
         .await
     }

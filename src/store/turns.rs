@@ -11,7 +11,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::messages::{self, NewMessage};
-use super::{Store, StoreError, lenient, sessions};
+use super::{Store, StoreError, lenient, lineage, sessions};
 use crate::agent::{Reply, Usage};
 use crate::session::transcript::{Content, Role};
 
@@ -62,7 +62,8 @@ impl Store {
     ) -> Result<Begun, StoreError> {
         let words = NewMessage::text(Role::User, text);
         let session_id = session_id.to_owned();
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             sessions::reopen(c, &session_id)?;
             begin(c, &session_id, &words, scribe)
         })
@@ -72,7 +73,8 @@ impl Store {
     /// What has been streamed so far, in case nobody lives to tell the end.
     pub async fn keep_partial(&self, session_id: &str, partial: String) -> Result<(), StoreError> {
         let session_id = session_id.to_owned();
-        self.write_unflushed(move |c| {
+        self.change_unflushed(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             c.prepare_cached(
                 "UPDATE hermesd_turns SET partial = ?2 WHERE session_id = ?1 AND running = 1",
             )?
@@ -83,17 +85,22 @@ impl Store {
     }
 
     /// The reply, or what there is of it, takes its place in the transcript. Done once: a turn that has ended stays as it
-    /// is.
-    pub async fn end_turn(&self, session_id: &str, how: TurnEnd) -> Result<(), StoreError> {
+    /// is. Returns the session in which the conversation goes on: compression may have split it during the turn.
+    pub async fn end_turn(&self, session_id: &str, how: TurnEnd) -> Result<String, StoreError> {
         let session_id = session_id.to_owned();
-        self.write(move |c| end(c, &session_id, &how).map(|_| ()))
-            .await
+        self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
+            end(c, &session_id, &how)?;
+            Ok(session_id)
+        })
+        .await
     }
 
     /// Ends the turn that a daemon which is no more was in, with what was kept of it. False: there was none.
     pub async fn end_left_turn(&self, session_id: &str) -> Result<bool, StoreError> {
         let session_id = session_id.to_owned();
-        self.write(move |c| {
+        self.change(move |c, changed| {
+            let session_id = lineage::settle(c, changed, &session_id)?;
             let Some(turn) = running(c, &session_id)? else {
                 return Ok(false);
             };
@@ -188,7 +195,7 @@ fn asked_before(
     let rows = match written.own(words) {
         Some(own) => own,
         None if written.compacted => {
-            return Ok(written.has(words).then_some(None));
+            return Ok(was_said(c, session_id, &written, words)?.then_some(None));
         }
         None => written.live(),
     };
@@ -308,6 +315,30 @@ impl Written {
     }
 }
 
+/// Whether these words stand in a compacted transcript, or in the row that the agent has split the session from.
+fn was_said(
+    c: &Connection,
+    session_id: &str,
+    written: &Written,
+    words: &str,
+) -> Result<bool, StoreError> {
+    let parent = lineage::ancestors(c, session_id)?.into_iter().next();
+    Ok(match parent {
+        _ if written.has(words) => true,
+        Some(parent) => Written::since(c, &parent, 0)?.has(words),
+        None => false,
+    })
+}
+
+/// The turn that runs in this session goes on in another row, which compression has begun: its place there is not known.
+pub(super) fn lose_place(c: &Connection, session_id: &str) -> Result<(), StoreError> {
+    c.prepare_cached(
+        "UPDATE hermesd_turns SET rows_before = ?2 WHERE session_id = ?1 AND words IS NOT NULL",
+    )?
+    .execute(params![session_id, i64::MAX])?;
+    Ok(())
+}
+
 /// The words of a column, as they are compared.
 fn plain(column: &str) -> String {
     Content::decode(column.to_owned()).plain().trim().to_owned()
@@ -342,15 +373,11 @@ fn complete(
     words: &str,
     how: &TurnEnd,
 ) -> Result<Vec<i64>, StoreError> {
-    // Compression has split the session meanwhile: the turn stands in the part that goes on.
-    if sessions::tip(c, session_id)? != session_id {
-        return Ok(Vec::new());
-    }
     let written = Written::since(c, session_id, before)?;
     let live = written.live();
     let mut rows = Vec::new();
     let said = match written.compacted {
-        true => written.has(words),
+        true => was_said(c, session_id, &written, words)?,
         false => live.iter().any(|row| row.role == "user"),
     };
     if !said {

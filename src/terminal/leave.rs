@@ -50,11 +50,11 @@ impl Terminals {
         let interrupted = self.cut_off(seat).await;
         // Where nothing was ever said there is nothing that could end.
         if *seat.born.lock().await {
-            self.close(&seat.session_id, interrupted, reason.as_str())
+            self.close(&seat.session_id(), interrupted, reason.as_str())
                 .await;
         }
         // Only now may somebody else sit down here: their session would have been ended.
-        self.inner.seats().remove(&seat.session_id);
+        self.inner.seats().remove(&seat.conversation);
     }
 
     /// The client of this seat, if it has one, is gone. Nobody waits but the daemon's stop.
@@ -188,13 +188,18 @@ impl Terminals {
 
     /// Keeps the place meanwhile: a terminal that opened the session now would have it ended.
     async fn finalise_unseated(&self, session_id: &str, interrupted: bool, reason: &str) {
-        let place = Seat::new(session_id.to_owned(), None, None, true);
-        match self.inner.seats().entry(session_id.to_owned()) {
+        let conversation = match self.inner.store.root(session_id) {
+            Ok(conversation) => conversation,
+            Err(error) => return self.not_closed(session_id, &error),
+        };
+        let id = session_id.to_owned();
+        let place = Seat::new(conversation.clone(), id, None, None, true);
+        match self.inner.seats().entry(conversation.clone()) {
             Entry::Occupied(_) => return,
             Entry::Vacant(vacant) => vacant.insert(place),
         };
         self.finalise(session_id, interrupted, reason).await;
-        self.inner.seats().remove(session_id);
+        self.inner.seats().remove(&conversation);
     }
 
     fn not_closed(&self, session_id: &str, error: &StoreError) {
@@ -211,6 +216,8 @@ impl Terminals {
 
     async fn finalise(&self, session_id: &str, interrupted: bool, reason: &str) {
         let (store, stop) = (&self.inner.store, &self.inner.stop);
+        let tip = store.tip(session_id).await;
+        let session_id = &tip.unwrap_or_else(|_| session_id.to_owned());
         let session = store.session(session_id).await.ok().flatten();
         // A chat that owns the session by now goes on with it.
         let ends = session

@@ -40,7 +40,7 @@ struct Inner {
     draining: CancellationToken,
     /// The daemon stops: turns in progress end now.
     stop: CancellationToken,
-    /// By session: a session has one seat.
+    /// By conversation, the first row of its session: a session has one seat.
     seats: Mutex<HashMap<String, Arc<Seat>>>,
     /// Given when what the last run left is finalised. Nobody sits down before: it might be where they want to sit.
     recovered: CancellationToken,
@@ -49,7 +49,10 @@ struct Inner {
 /// The place of one terminal at one session.
 #[derive(Debug)]
 pub struct Seat {
-    pub session_id: String,
+    /// The first row of the session: its name whatever compression does to it.
+    conversation: String,
+    /// The row that goes on, as far as it is known.
+    session_id: Mutex<String>,
     tty: Option<String>,
     /// Who was chosen to answer in a session that has no row yet, and so cannot be remembered with anybody.
     agent: Option<String>,
@@ -74,13 +77,15 @@ struct LiveTurn {
 
 impl Seat {
     fn new(
+        conversation: String,
         session_id: String,
         tty: Option<String>,
         agent: Option<String>,
         born: bool,
     ) -> Arc<Seat> {
         Arc::new(Seat {
-            session_id,
+            conversation,
+            session_id: Mutex::new(session_id),
             tty,
             agent,
             born: tokio::sync::Mutex::new(born),
@@ -88,6 +93,27 @@ impl Seat {
             leaving: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         })
+    }
+
+    /// The session that the terminal is at. Compression may put another row of it in place of the one that was opened.
+    pub fn session_id(&self) -> String {
+        self.at().clone()
+    }
+
+    /// The session goes on in this row.
+    fn go_on_in(&self, session_id: String) {
+        *self.at() = session_id;
+    }
+
+    fn at(&self) -> MutexGuard<'_, String> {
+        self.session_id
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The name of the conversation, by which questions are answered.
+    pub fn conversation(&self) -> &str {
+        &self.conversation
     }
 
     /// Interrupts the answer that is coming. False: none is.
@@ -130,7 +156,7 @@ impl Terminals {
     fn agent_at(&self, seat: &Seat) -> Result<Chosen, StoreError> {
         let (turns, source) = (&self.inner.turns, TERMINAL_SOURCES[0]);
         let Some(name) = &seat.agent else {
-            return turns.agent_of(&seat.session_id, source);
+            return turns.agent_of(&seat.session_id(), source);
         };
         let agent = turns.agents().get(name).map_err(TurnError::Agent);
         Ok(agent.map(|agent| {
@@ -140,8 +166,9 @@ impl Terminals {
     }
 
     /// The seat at a session.
-    fn seat(&self, session_id: &str) -> Option<Arc<Seat>> {
-        self.inner.seats().get(session_id).cloned()
+    fn seat(&self, session_id: &str) -> Result<Option<Arc<Seat>>, StoreError> {
+        let conversation = self.inner.store.root(session_id)?;
+        Ok(self.inner.seats().get(&conversation).cloned())
     }
 }
 

@@ -65,7 +65,7 @@ impl Terminals {
 
     /// A session that was opened and not spoken in yet gets its row, since somebody wants to do something with it.
     pub async fn ensure_row(&self, session_id: &str) -> Result<(), RequestError> {
-        match self.seat(session_id) {
+        match self.seat(session_id)? {
             Some(seat) => Ok(self.bear(&seat, None).await?),
             None => Ok(()),
         }
@@ -93,20 +93,23 @@ impl Terminals {
         at: Option<Arc<Seat>>,
     ) -> Result<Opened, RequestError> {
         let session = self.find(name).await?;
-        let kept = at.filter(|seat| seat.session_id == session.id);
+        let conversation = self.inner.store.root(&session.id)?;
+        let kept = at.filter(|seat| seat.conversation == conversation);
         let stays = kept.is_some();
-        let seat = kept.unwrap_or_else(|| Seat::new(session.id.clone(), tty, None, true));
+        let id = session.id.clone();
+        let seat = kept.unwrap_or_else(|| Seat::new(conversation, id, tty, None, true));
         if !stays {
             self.sit_down(&seat, &session)?;
         }
         let taken = async {
             let came_from = self.bring_home(&session).await?;
             let tty = seat.tty.as_deref();
-            self.inner.store.open_terminal(&session.id, tty).await?;
+            let id = self.inner.store.open_terminal(&session.id, tty).await?;
             if let Some(agent) = agent {
-                self.inner.store.remember_agent(&session.id, agent).await?;
+                self.inner.store.remember_agent(&id, agent).await?;
             }
-            let session = which::resolve(&self.inner.store, &session.id)?;
+            seat.go_on_in(id.clone());
+            let session = which::resolve(&self.inner.store, &id)?;
             Ok((session, came_from))
         };
         match taken.await {
@@ -124,7 +127,7 @@ impl Terminals {
             }
             Err(error) => {
                 if !stays {
-                    self.inner.seats().remove(&session.id);
+                    self.inner.seats().remove(&seat.conversation);
                 }
                 Err(error)
             }
@@ -134,7 +137,7 @@ impl Terminals {
     /// One terminal at a session: what two of them say would run into each other, and the first to leave would end it.
     fn sit_down(&self, seat: &Arc<Seat>, session: &Session) -> Result<(), RequestError> {
         let mut seats = self.inner.seats();
-        if let Some(other) = seats.get(&session.id) {
+        if let Some(other) = seats.get(&seat.conversation) {
             let place = other.tty.as_deref().unwrap_or("another program");
             return Err(refusal(
                 "open_elsewhere",
@@ -142,7 +145,7 @@ impl Terminals {
                 "leave it there first",
             ));
         }
-        seats.insert(session.id.clone(), seat.clone());
+        seats.insert(seat.conversation.clone(), seat.clone());
         Ok(())
     }
 
@@ -154,13 +157,13 @@ impl Terminals {
             .map_err(|too_long| refusal("title_too_long", too_long.to_string(), "shorten it"))?;
         let title = title.flatten();
         let now = clock::now();
-        let seat = Seat::new(clock::session_id(now), wish.tty, wish.agent, false);
+        let id = clock::session_id(now);
+        let seat = Seat::new(id.clone(), id.clone(), wish.tty, wish.agent, false);
         if title.is_some() {
             self.bear(&seat, title.as_deref())
                 .await
                 .map_err(taken_title)?;
         }
-        let id = seat.session_id.clone();
         self.inner.seats().insert(id.clone(), seat.clone());
         let session = Session {
             title,
@@ -180,7 +183,7 @@ impl Terminals {
         if *born {
             return Ok(());
         }
-        let (store, id) = (&self.inner.store, &seat.session_id);
+        let (store, id) = (&self.inner.store, &seat.session_id());
         let agent = self.agent_at(seat)?.ok();
         let model = agent.and_then(|(agent, _)| agent.model());
         let (chosen, tty) = (seat.agent.as_deref(), seat.tty.as_deref());
@@ -202,7 +205,7 @@ impl Terminals {
             )
         };
         // Held while it moves: nobody begins a turn of it meanwhile.
-        let Some(_lease) = self.inner.turns.leases.try_take(&session.id) else {
+        let Some(_lease) = self.inner.turns.try_lease(&session.id)? else {
             return Err(busy(
                 "the agent is in the middle of a turn",
                 "wait until it has answered, or say /stop where it is",

@@ -57,7 +57,7 @@ impl Terminals {
         let at_turn = self.take_turn(seat)?;
         // On its own: neither a client that leaves nor a handler that is dropped stops it halfway.
         let (this, text) = (self.clone(), text.to_owned());
-        let span = tracing::error_span!("terminal", session = seat.session_id);
+        let span = tracing::error_span!("terminal", session = seat.session_id());
         let outcome = self
             .inner
             .tracker
@@ -99,10 +99,10 @@ impl Terminals {
     }
 
     async fn converse(&self, at: &AtTurn, text: &str) -> Result<Outcome, RequestError> {
-        let (inner, id) = (&self.inner, at.seat.session_id.as_str());
+        let (inner, id) = (&self.inner, at.seat.session_id());
         let cancel = &at.turn.cancel;
         let lease = tokio::select! {
-            lease = inner.turns.leases.take(id) => lease,
+            lease = inner.turns.leases.take(at.seat.conversation()) => lease,
             () = cancel.cancelled() => return Ok(Outcome::nothing()),
             () = inner.draining.cancelled() => return Err(stopping().into()),
         };
@@ -112,10 +112,11 @@ impl Terminals {
             .map_err(|error| refusal("no_agent", error.to_string(), "see `hermesctl agents`"))?;
         let begin = || async {
             self.bear(&at.seat, None).await?;
-            inner.store.begin_terminal_turn(id, text, scribe).await
+            inner.store.begin_terminal_turn(&id, text, scribe).await
         };
         match patiently(cancel, begin).await {
-            Ok(Typed::Begun(begun)) => {
+            Ok(Typed::Begun(id, begun)) => {
+                at.seat.go_on_in(id);
                 self.answer(at, &lease, agent.as_ref(), text, begun.row())
                     .await
             }
@@ -144,7 +145,7 @@ impl Terminals {
         text: &str,
         row: Option<i64>,
     ) -> Result<Outcome, RequestError> {
-        let (store, id) = (&self.inner.store, at.seat.session_id.as_str());
+        let (store, id) = (&self.inner.store, &at.seat.session_id());
         let reply = match patiently(&at.turn.cancel, || store.briefing(id, row)).await {
             Ok(Some((session, transcript))) => {
                 let prompt = Prompt {
@@ -176,16 +177,20 @@ impl Terminals {
             }
         };
         // A stop does not wait for a locked database; then the next start finds the last that was kept.
-        let kept = patiently(&self.inner.stop, || store.end_turn(id, end.clone())).await;
-        if let Err(error) = kept {
-            tracing::error!(%error, "the end of a turn could not be kept");
-            let unkept = format!("it could not be kept in the transcript: {error}");
-            return Ok(Outcome {
-                error: Some(outcome.error.unwrap_or(unkept)),
-                ..outcome
-            });
+        match patiently(&self.inner.stop, || store.end_turn(id, end.clone())).await {
+            Ok(goes_on) => {
+                at.seat.go_on_in(goes_on);
+                Ok(outcome)
+            }
+            Err(error) => {
+                tracing::error!(%error, "the end of a turn could not be kept");
+                let unkept = format!("it could not be kept in the transcript: {error}");
+                Ok(Outcome {
+                    error: Some(outcome.error.unwrap_or(unkept)),
+                    ..outcome
+                })
+            }
         }
-        Ok(outcome)
     }
 
     /// Keeps what is streamed every now and then; never returns.
@@ -198,7 +203,7 @@ impl Terminals {
                 continue;
             }
             kept = streamed.len();
-            let id = &at.seat.session_id;
+            let id = &at.seat.session_id();
             if let Err(error) = self.inner.store.keep_partial(id, streamed).await {
                 tracing::warn!(%error, "what is streamed could not be kept; it is tried again");
                 kept = 0;

@@ -1,4 +1,5 @@
-//! One turn at a time per session, whoever asks: chats, handoffs and terminals that share it wait here in order.
+//! One turn at a time per conversation: chats, handoffs and terminals that share it wait here in order. A conversation is
+//! named by the first row of its session, so that a row that compression has ended and the one that goes on share a lease.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,49 +14,49 @@ pub struct Leases {
     freed: Arc<Notify>,
 }
 
-/// The right to run a turn of one session; dropped, the next in line has it.
+/// The right to run a turn of one conversation; dropped, the next in line has it.
 pub struct Lease {
     guard: Option<OwnedMutexGuard<()>>,
-    session_id: String,
+    conversation: String,
     gates: Arc<Mutex<HashMap<String, Gate>>>,
     freed: Arc<Notify>,
 }
 
 impl Leases {
     /// Waits for its turn; first come, first served.
-    pub async fn take(&self, session_id: &str) -> Lease {
+    pub async fn take(&self, conversation: &str) -> Lease {
         // Made before the wait, so that a waiter that gives up cleans up behind itself too.
         let mut lease = Lease {
             guard: None,
-            session_id: session_id.to_owned(),
+            conversation: conversation.to_owned(),
             gates: self.gates.clone(),
             freed: self.freed.clone(),
         };
-        let gate = self.locked(|gates| gates.entry(session_id.to_owned()).or_default().clone());
+        let gate = self.locked(|gates| gates.entry(conversation.to_owned()).or_default().clone());
         lease.guard = Some(gate.lock_owned().await);
         lease
     }
 
     /// Only if nobody is at this session and nobody waits for it.
-    pub fn try_take(&self, session_id: &str) -> Option<Lease> {
+    pub fn try_take(&self, conversation: &str) -> Option<Lease> {
         let guard = self.locked(|gates| {
-            if gates.contains_key(session_id) {
+            if gates.contains_key(conversation) {
                 return None;
             }
-            let gate = gates.entry(session_id.to_owned()).or_default();
+            let gate = gates.entry(conversation.to_owned()).or_default();
             gate.clone().try_lock_owned().ok()
         })?;
         Some(Lease {
             guard: Some(guard),
-            session_id: session_id.to_owned(),
+            conversation: conversation.to_owned(),
             gates: self.gates.clone(),
             freed: self.freed.clone(),
         })
     }
 
-    /// Whether a turn of this session runs or waits now.
-    pub fn is_busy(&self, session_id: &str) -> bool {
-        self.locked(|gates| gates.contains_key(session_id))
+    /// Whether a turn of this conversation runs or waits now.
+    pub fn is_busy(&self, conversation: &str) -> bool {
+        self.locked(|gates| gates.contains_key(conversation))
     }
 
     /// Resolves when nobody is at some session any more that somebody was at. For one listener, the queue.
@@ -77,6 +78,13 @@ impl Leases {
     }
 }
 
+impl Lease {
+    /// The conversation that it is for.
+    pub fn conversation(&self) -> &str {
+        &self.conversation
+    }
+}
+
 impl Drop for Lease {
     fn drop(&mut self) {
         drop(self.guard.take());
@@ -86,10 +94,10 @@ impl Drop for Lease {
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         // Waiters hold the gate too: the map forgets it with the last of them.
         if gates
-            .get(&self.session_id)
+            .get(&self.conversation)
             .is_some_and(|gate| Arc::strong_count(gate) == 1)
         {
-            gates.remove(&self.session_id);
+            gates.remove(&self.conversation);
             self.freed.notify_one();
         }
     }

@@ -131,11 +131,28 @@ impl Turns {
         Ok(chosen.map_err(TurnError::Agent))
     }
 
+    /// Waits for the right to run a turn of the conversation that this session is part of.
+    pub async fn lease(&self, session_id: &str) -> Result<Lease, StoreError> {
+        let conversation = self.store.root(session_id)?;
+        Ok(self.leases.take(&conversation).await)
+    }
+
+    /// The same, only if no turn of it runs or waits.
+    pub fn try_lease(&self, session_id: &str) -> Result<Option<Lease>, StoreError> {
+        let conversation = self.store.root(session_id)?;
+        Ok(self.leases.try_take(&conversation))
+    }
+
+    /// Whether a turn of the conversation that this session is part of runs or waits.
+    pub fn is_busy(&self, session_id: &str) -> Result<bool, StoreError> {
+        Ok(self.leases.is_busy(&self.store.root(session_id)?))
+    }
+
     /// One answer. The lease shows that no other turn of this session runs; what comes of the answer before its end is in
     /// `streamed`.
     pub async fn run(
         &self,
-        _lease: &Lease,
+        lease: &Lease,
         agent: &dyn Agent,
         prompt: Prompt<'_>,
         streamed: &Streamed,
@@ -151,6 +168,7 @@ impl Turns {
         let sink = Sink {
             bus: &self.bus,
             session_id: &session_id,
+            conversation: lease.conversation(),
             turn,
             streamed,
             pulse: Mutex::new(Pulse {

@@ -29,7 +29,7 @@ pub(super) struct Backend {
     stdin: tokio::sync::Mutex<ChildStdin>,
     next: AtomicU64,
     shared: Arc<Shared>,
-    /// Sessions that it has open, by our id.
+    /// Sessions that it has open, by conversation.
     pub(super) sessions: Sessions,
     /// A task closes those that are not used any more.
     tended: AtomicBool,

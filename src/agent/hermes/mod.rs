@@ -44,6 +44,7 @@ impl Hermes {
     }
 
     /// The session as the backend has it: from its memory where no other program has written since, else read anew.
+    /// The backend goes on by itself in another row when it has split the session, so its memory is by conversation.
     async fn open(
         &self,
         backend: &Backend,
@@ -116,7 +117,7 @@ impl Agent for Hermes {
         let opened = async {
             let backend = self.backend.get(|| Backend::start(&self.program)).await?;
             sink.alive();
-            let mut slot = backend.sessions.reserve(&prompt.session.id).await;
+            let mut slot = backend.sessions.reserve(sink.conversation).await;
             let live = self.open(&backend, &mut slot, &prompt).await?;
             // Until the turn has ended well, what the backend remembers may be another thing than the transcript: pictures
             // of a turn that ends before its words are said, say.

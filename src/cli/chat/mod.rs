@@ -19,8 +19,8 @@ use crate::client::{Client, News};
 use crate::command::{self, Place, Typed};
 use crate::config::Config;
 use crate::protocol::{
-    Call, ChatOpen, ChatView, EventKind, EventsSubscribe, MessageView, Nothing, ResumedView,
-    SessionResume, SessionView,
+    Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
+    ResumedView, SessionResume, SessionView,
 };
 use editor::Heard;
 use input::Input;
@@ -311,14 +311,29 @@ impl Chat<'_> {
         self.out.line(self.out.styled(BOLD, &text))
     }
 
-    /// A new place: what is to be heard of it, and what stood there before.
-    async fn welcome(&mut self, opened: &ChatView) -> Result<(), CliError> {
+    /// Listens to what happens to the session that this terminal is at.
+    async fn listen(&self) -> Result<(), CliError> {
         let topics = ["turn", "handoff", "session"].map(str::to_owned);
         let wish = EventsSubscribe {
             topics: topics.into(),
-            session: Some(opened.session.id.clone()),
+            session: Some(self.session.id.clone()),
         };
         let _: serde_json::Value = self.client.call(Call::EventsSubscribe(wish)).await?;
+        Ok(())
+    }
+
+    /// Compression may have split the session during a turn: goes on with the part that goes on.
+    async fn follow(&mut self, turn: &ChatTurnView) -> Result<(), CliError> {
+        if turn.session == self.session.id {
+            return Ok(());
+        }
+        self.session.id = turn.session.clone();
+        self.listen().await
+    }
+
+    /// A new place: what is to be heard of it, and what stood there before.
+    async fn welcome(&mut self, opened: &ChatView) -> Result<(), CliError> {
+        self.listen().await?;
         self.out.value(opened)?;
         if !self.input.is_interactive() {
             return Ok(());

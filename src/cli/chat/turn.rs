@@ -44,6 +44,7 @@ impl Chat<'_> {
                     let next = match answered {
                         Ok(turn) => {
                             screen.finish(&turn)?;
+                            self.follow(&turn).await?;
                             self.tell_error(&turn)?;
                             Ok(Next::GoOn)
                         }

@@ -63,7 +63,7 @@ pub(super) async fn say(desk: &Desk, place: &Place, wish: ChatSay) -> Answer {
     let seat = place.seat().await?;
     let outcome = desk.terminals.say(&seat, &wish.text).await?;
     answer(&ChatTurnView {
-        session: seat.session_id.clone(),
+        session: seat.session_id(),
         reply: views::shortened(&outcome.reply),
         interrupted: outcome.interrupted,
         error: outcome.error,
@@ -85,7 +85,7 @@ pub(super) async fn leave(desk: &Desk, place: &Place) -> Answer {
 
 pub(super) async fn answer_question(desk: &Desk, place: &Place, wish: ChatSay) -> Answer {
     let seat = place.seat().await?;
-    match desk.turns.questions.hear(&seat.session_id, &wish.text) {
+    match desk.turns.questions.hear(seat.conversation(), &wish.text) {
         Heard::Answered => answer(&serde_json::json!({})),
         Heard::NotAnAnswer(question) => Err(refused("no_answer", question, "answer with a number")),
         Heard::NoQuestion => Err(refused(

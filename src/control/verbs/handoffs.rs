@@ -26,7 +26,7 @@ pub(super) async fn request(desk: &Desk, wish: HandoffRequest) -> Answer {
 
 async fn ask(desk: &Desk, wish: &Wish) -> Result<Handoff, RpcError> {
     desk.store.expect_write();
-    let is_busy = |session: &str| desk.turns.leases.is_busy(session);
+    let is_busy = |session: &str| desk.turns.is_busy(session);
     let handoff =
         request::request(&desk.store, &desk.platforms, is_busy, wish, Via::Socket).await?;
     desk.bus.tell_requested(&handoff);
