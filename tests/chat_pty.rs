@@ -293,7 +293,7 @@ fn a_chat_whose_session_was_handed_off_elsewhere_takes_it_back() {
         assert_eq!(ran.code, 0, "{ran:?}");
         terminal.shows("This conversation is on local now.");
         terminal.type_line("Too late");
-        terminal.shows("this conversation is on a chat now");
+        terminal.shows("this conversation is on local now");
         terminal.say(way);
         terminal.shows("Brought back from local.");
         terminal.say("Home again");
