@@ -11,6 +11,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from fake_model import KEY, NAME, Model, until
@@ -334,6 +335,37 @@ def a_notice_that_hermes_summarised_stays_and_the_handoff_says_so(house):
     assert error.startswith("cancelled; its notice stays"), error
 
 
+
+
+def a_session_that_hermes_splits_keeps_its_chat_and_its_terminal(house):
+    config = house.home / "config.yaml"
+    config.write_text(config.read_text().replace("}\n", ", context_length: 64000}\ncompression: {in_place: false}\n"))
+    house.start()
+    opened, _ = house.chat("One\n", "--title", "Talk")
+    parent = opened["session"]["id"]
+    with sqlite3.connect(house.home / "state.db", timeout=30) as db:
+        for number in range(60):
+            role, words = ("user", "assistant")[number % 2], f"{number} " + "lorem ipsum dolor sit amet " * 300
+            db.execute("INSERT INTO messages (session_id, role, content, timestamp, active) VALUES (?, ?, ?, ?, 1)",
+                       (parent, role, words, time.time() - 3600 + number))
+    # The handoff's own turn is too long for the model: Hermes compresses, and goes on in another row.
+    handoff = json.loads(house.ctl("--json", "handoff", "local", "--session", "Talk").stdout)
+    child = handoff["session"]
+    same("the parent of the session", house.row(child)["parent_session_id"], parent)
+    same("how the parent ended", house.row(parent)["end_reason"], "compression")
+    same("the chat's key", house.row(child)["session_key"], handoff["session_key"])
+    same("states", [house.row(id)["handoff_state"] for id in (parent, child)], [None, "completed"])
+    assert "Well: I have seen" in house.ctl("attach", "local/1", words="Three\n").stdout
+    same("where it came from", json.loads(house.ctl("--json", "resume", parent).stdout)["came_from"], "local")
+    _, four = house.chat("Four\n", "--resume", parent)
+    same("where it was said", four["session"], child)
+    asked = [content for role, content, _ in house.rows(child) if role == "user"][-3:]
+    same("what was asked", [asked[0][:9], *asked[1:]], ["[Handoff]", "Three", "Four"])
+    same("keys", [house.row(id)["session_key"] for id in (parent, child)], [None, None])
+    same("ends", [house.row(id)["end_reason"] for id in (parent, child)], ["compression", "cli_close"])
+    house.stop()
+
+
 TESTS = [
     a_conversation_goes_to_a_chat_and_comes_back_with_each_message_once,
     an_interrupted_answer_is_kept_once_and_the_next_one_comes,
@@ -341,6 +373,7 @@ TESTS = [
     nothing_is_lost_or_doubled_when_hermesd_is_killed,
     a_session_that_hermes_lets_go_of_stays_open_while_a_chat_has_it,
     only_a_few_sessions_stay_open_in_hermes,
+    a_session_that_hermes_splits_keeps_its_chat_and_its_terminal,
     a_dangerous_command_waits_for_the_persons_word,
     a_question_of_hermes_is_answered_in_the_chat,
     whoever_leaves_while_hermes_asks_has_said_no,
