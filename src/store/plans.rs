@@ -331,6 +331,7 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
         ("lineage", "table") => vec!["hermesd_turns", "hermesd_agents", "hermesd_terminals"],
         ("search", "index") => vec!["messages_fts", "messages_fts_trigram"],
         ("search", "open" | "close") => vec!["*"],
+        ("search", "before" | "piece") => vec!["10"],
         ("search", "conditions") => vec!["instr(lower(content), lower(?1)) > 0"],
         ("search", "COLUMNS") => {
             vec!["session_id, (SELECT title FROM sessions WHERE id = messages.session_id)"]
