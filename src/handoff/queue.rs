@@ -58,9 +58,9 @@ pub struct Queue {
     pub(super) passes: u64,
     /// Another program has written something that was not looked at yet.
     pub(super) others_wrote: bool,
+    foreign_passes: Passes,
     /// When to look again, after a pass that failed.
     again: Option<tokio::time::Instant>,
-    foreign_passes: Passes,
     /// The database's version when the clock last asked.
     version: Option<i64>,
     renewed: Instant,
@@ -104,8 +104,8 @@ impl Queue {
             stuck: HashSet::new(),
             passes: 0,
             others_wrote: false,
-            again: None,
             foreign_passes: Passes::default(),
+            again: None,
             version: None,
             renewed: Instant::now(),
             tracker: TaskTracker::new(),
@@ -139,8 +139,9 @@ impl Queue {
                 }
             };
             let (is_foreign, begun) = (matches!(pass, Pass::Foreign), Instant::now());
+            let work_before = self.at_work + self.backlog.len();
             let outcome = self.pass(pass).await;
-            if is_foreign && self.backlog.is_empty() {
+            if is_foreign && self.at_work + self.backlog.len() <= work_before {
                 self.foreign_passes.was_fruitless(begun);
             }
             match self.heard(outcome) {

@@ -47,8 +47,8 @@ impl Queue {
             let reason = handoff.error.as_deref().unwrap_or_default();
             pipeline::failure_notes(&context, handoff, reason)
         };
-        let (closed, mut outcome) = self.context.store.close_overtaken(notes).await;
-        outcome = self.heard(outcome);
+        let (closed, outcome) = self.context.store.close_overtaken(notes).await;
+        let mut outcome = self.heard(outcome);
         for (handoff, notes) in closed {
             self.handle.cancel(handoff.id);
             tracing::warn!(

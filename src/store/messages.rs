@@ -418,19 +418,20 @@ fn transcript(
     longest: usize,
 ) -> Result<Transcript, StoreError> {
     // `octet_length` does not read the text, and neither is it read where it is too long.
-    let fitting =
-        |column: &str| format!("CASE WHEN octet_length({column}) > ?3 THEN NULL ELSE {column} END");
-    let mut statement = c.prepare_cached(&format!(
-        "SELECT id, role, {}, {}, tool_call_id, tool_name, {}, finish_reason, {}, {}, {}, timestamp,
+    let mut statement = c.prepare_cached(
+        "SELECT id, role,
+                CASE WHEN octet_length(content) > ?3 THEN NULL ELSE content END,
+                CASE WHEN octet_length(api_content) > ?3 THEN NULL ELSE api_content END,
+                tool_call_id, tool_name,
+                CASE WHEN octet_length(tool_calls) > ?3 THEN NULL ELSE tool_calls END,
+                finish_reason,
+                CASE WHEN octet_length(reasoning) > ?3 THEN NULL ELSE reasoning END,
+                CASE WHEN octet_length(reasoning_content) > ?3 THEN NULL ELSE reasoning_content END,
+                CASE WHEN octet_length(reasoning_details) > ?3 THEN NULL ELSE reasoning_details END,
+                timestamp,
                 CASE WHEN octet_length(content) > ?3 THEN octet_length(content) END
          FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND active = 1 AND +id < ?2 ORDER BY +id",
-        fitting("content"),
-        fitting("api_content"),
-        fitting("tool_calls"),
-        fitting("reasoning"),
-        fitting("reasoning_content"),
-        fitting("reasoning_details"),
-    ))?;
+    )?;
     let most = i64::try_from(longest).unwrap_or(i64::MAX);
     let rows = statement.query(params![session_id, before, most])?;
     let rows = lenient::readable(rows, "messages", |row| {

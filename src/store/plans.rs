@@ -322,7 +322,6 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
         ("inbound", "OPEN") => vec!["state IN ('received', 'running')"],
         ("journal", "columns") => vec!["", ", sent_ids = ?4"],
         ("local", "MESSAGE") => vec!["id, chat_id, thread_id, author, text, at"],
-        ("messages", "") => vec!["content"],
         ("prune", "table") => vec!["hermesd_inbound", "hermesd_deliveries"],
         ("prune", "ended") => vec!["state = 'failed' AND ?1"],
         (_, "assignments") => vec!["source = 'cli'"],
