@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -19,6 +19,8 @@ const DAEMON_THREADS: usize = 3;
 const CLIENT_THREADS: usize = 4;
 /// Steps of a statement between two checks whether the caller still waits for it.
 const STEPS: i32 = 1000;
+/// How long closing waits for a read that it has interrupted: a single step may take long.
+const LAST_READS: Duration = Duration::from_secs(1);
 
 /// Which threads a read uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,7 +178,8 @@ impl Pool {
 }
 
 impl Pool {
-    /// Ends the threads. Callers that still wait hear that the store is closed.
+    /// Ends the threads. Callers that still wait hear that the store is closed. A thread that does not heed the
+    /// interruption is left to itself: a stop must not wait for it.
     fn close(&self) {
         let mut state = self.shared.state();
         state.closed = true;
@@ -185,8 +188,9 @@ impl Pool {
         drop(state);
         self.shared.closing.store(true, Ordering::Relaxed);
         self.shared.work.notify_all();
-        for thread in threads {
-            let _ = thread.join();
+        let begun = Instant::now();
+        while begun.elapsed() < LAST_READS && !threads.iter().all(JoinHandle::is_finished) {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -346,6 +350,25 @@ mod tests {
         assert!(matches!(late, Err(StoreError::Closed)));
         let look = readers.look(|_| Ok(()));
         assert!(matches!(look, Err(StoreError::Closed)));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_close_does_not_wait_for_a_step_without_an_end() {
+        let (_home, readers) = readers();
+        let ((begun, begins), (release, held)) = (mpsc::channel(), mpsc::channel::<()>());
+        let reading = readers.clone();
+        let task = tokio::spawn(async move {
+            let read = reading.run(ReadsFor::Clients, move |_| {
+                let _ = begun.send(());
+                let _ = held.recv();
+                Ok(())
+            });
+            read.await
+        });
+        tokio::task::block_in_place(|| begins.recv()).expect("a read that begins");
+        tokio::task::block_in_place(|| readers.close());
+        drop(release);
+        assert!(task.await.expect("an end").is_ok());
     }
 
     #[tokio::test]
