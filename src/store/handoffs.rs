@@ -427,7 +427,7 @@ impl Store {
     pub async fn handoffs_in_flight(&self) -> Result<HashSet<i64>, StoreError> {
         self.read(|c| {
             let mut statement = c.prepare_cached(
-                "SELECT id FROM hermesd_handoffs WHERE state IN ('pending', 'running')",
+                "SELECT id FROM hermesd_handoffs INDEXED BY hermesd_handoffs_in_flight WHERE state IN ('pending', 'running')",
             )?;
             let ids = statement.query_map([], |row| row.get(0))?;
             Ok(ids.collect::<Result<_, _>>()?)
