@@ -166,7 +166,7 @@ async fn what_a_killed_daemon_left_of_a_cancelled_handoffs_turn_is_taken_out_at_
     let (daemon, id, notice) = in_a_handoffs_turn(&home).await;
     append(&home, &[("user", &notice), ("assistant", "Let me look.")]);
     // As if it were killed right behind the cancellation.
-    daemon.stop().await;
+    daemon.cut_off().await;
     home.sqlite()
         .execute_batch("UPDATE hermesd_handoffs SET cancel_requested = 1")
         .unwrap();

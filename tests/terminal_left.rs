@@ -136,7 +136,7 @@ async fn a_stop_in_between_leaves_the_end_of_the_session_to_the_next_start() {
     seed_session(&home).await;
     let daemon = InProcess::start(&home, &[]).await;
     left_during_a_handoff(&home, &daemon).await;
-    daemon.stop().await;
+    daemon.cut_off().await;
     assert_eq!(row(&home), ("telegram".into(), None, 1));
     let daemon = InProcess::start(&home, &[("HERMESD_HANDOFF_POLL_INTERVAL", "100ms")]).await;
     daemon.set_mood(SESSION, Mood::Fail("no"));

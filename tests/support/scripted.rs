@@ -335,6 +335,12 @@ impl InProcess {
         self.ended_cleanly().await;
     }
 
+    /// As a second SIGTERM does: work in progress is cut off.
+    pub async fn cut_off(self) {
+        self.stop.cut_off();
+        self.ended_cleanly().await;
+    }
+
     pub fn begin_stop(&self) {
         self.stop.begin();
     }
