@@ -105,4 +105,16 @@ mod tests {
         assert!(!ration.is_plenty(later));
         assert_eq!(ration.take(later), EVERY);
     }
+
+    #[test]
+    fn passes_that_find_nothing_push_the_next_one_back() {
+        let mut passes = Passes::default();
+        let start = passes.from;
+        // Each counts as at least one part. The burst is spent long before so many.
+        for _ in 0..100_000 {
+            passes.was_fruitless(Instant::now());
+        }
+        let earliest = start + PART * 20 * (100_000 - 1000);
+        assert!(passes.from >= earliest, "{:?}", passes.from - start);
+    }
 }
