@@ -20,6 +20,7 @@ mod busy;
 mod chat_commands;
 mod chat_pty;
 mod chat_pty_left;
+mod chat_rights;
 mod chats;
 mod chats_left;
 mod cli;

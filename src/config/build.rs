@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+use super::access::person_of;
 use super::{
     Access, AgentConfig, ChatsConfig, Config, ConfigError, ControlConfig, HandoffConfig, LogConfig,
     PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value, credentials, layers, places,
@@ -169,7 +170,7 @@ fn platform(name: &str, get: &Getter) -> PlatformConfig {
         chat_id,
         name: beside("home_channel_name"),
         thread_id: beside("home_channel_thread"),
-        owner: owner(&access),
+        owner: access.owner().map(str::to_owned),
     });
     PlatformConfig {
         name: name.to_owned(),
@@ -202,15 +203,12 @@ fn access(name: &str, get: &Getter) -> Access {
         group_users,
         chats,
         owner: get.text(&key("owner")),
+        home_person: get
+            .text(&key("home_channel"))
+            .and_then(|chat| person_of(name, &chat)),
+        trusts_users: get.text(&key("trusted")).as_deref() == Some("allowed_users"),
         pairing: get.text(&key("strangers")).as_deref() != Some("ignore"),
     }
-}
-
-/// The person that handoffs are for: who is named so, else the only one who is allowed.
-fn owner(access: &Access) -> Option<String> {
-    let only = access.users.first().filter(|id| *id != "*");
-    let only = only.filter(|_| access.users.len() == 1);
-    access.owner.clone().or_else(|| only.cloned())
 }
 
 fn files_from(home: &Path, environment: &BTreeMap<String, String>, get: &Getter) -> Vec<PathBuf> {

@@ -4,6 +4,7 @@
 //! (environment, credentials, TOML, Hermes' `.env`, `config.yaml`, `gateway.json`). Nothing else in the crate reads a
 //! configuration file or an environment variable that configures.
 
+mod access;
 mod build;
 mod credentials;
 mod dotenv;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
+pub use access::Access;
 pub use layers::{Origin, Resolved};
 pub use value::Value;
 
@@ -66,20 +68,6 @@ pub struct PlatformConfig {
     pub token: Option<SecretString>,
     pub home_channel: Option<Home>,
     pub access: Access,
-}
-
-/// Who may talk to the agent on a platform.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Access {
-    pub everyone: bool,
-    pub users: BTreeSet<String>,
-    /// These only in groups.
-    pub group_users: BTreeSet<String>,
-    /// Groups and channels in which everybody may.
-    pub chats: BTreeSet<String>,
-    pub owner: Option<String>,
-    /// Whether somebody unknown is offered a pairing code.
-    pub pairing: bool,
 }
 
 /// What only Telegram's adapter needs.

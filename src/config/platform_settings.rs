@@ -152,7 +152,15 @@ fn add_access(add: &mut Add<'_>, platform: &str) {
         None,
         Vec::new(),
         &[],
-        "Id of the person whose home channel it is: allowed everywhere, and the one that handoffs to a group are for.".into(),
+        "Id of the person who owns the bot: allowed everywhere, and the one that handoffs to a group are for. Unset, the person of a private home channel is the owner, else the only allowed user.".into(),
+    );
+    add(
+        "trusted",
+        Kind::Choice(&["owner", "allowed_users"]),
+        Some("owner"),
+        Vec::new(),
+        &[],
+        "Who may see and fetch sessions of other chats and of terminals, change the home channel, answer for an agent that asks before it acts, and end a conversation that several people share: the owner, or all allowed users too.".into(),
     );
     add(
         "strangers",

@@ -16,11 +16,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Whether the key of the person's next message has something in it that is not known.
 fn needs_owner(source: &Source, keys: &KeyRules) -> bool {
-    let per_user = match source.thread_id {
-        Some(_) => keys.thread_per_user,
-        None => keys.group_per_user,
-    };
-    source.chat_type == ChatType::Group && per_user && source.user_id.is_none()
+    let has_people = source.chat_type != ChatType::Channel;
+    has_people && keys.is_per_person(source) && source.user_id.is_none()
 }
 
 pub(super) async fn run(

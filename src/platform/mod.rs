@@ -213,6 +213,11 @@ pub trait Platform: Send + Sync {
     /// The source that the person's next message there will have.
     fn source_of(&self, home: &Home, opened: &Opened) -> Source;
 
+    /// The private chat with a person, where their id tells it.
+    fn private_chat(&self, _user_id: &str) -> Option<Source> {
+        None
+    }
+
     /// A long text in as many messages as it takes. The same text gives the same pieces.
     fn pieces(&self, markdown: &str) -> Vec<String> {
         vec![markdown.to_owned()]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Inner, reply_to};
+use super::{Answering, Inner, reply_to};
 use crate::agent::{Agent, Prompt, Reply};
 use crate::message_id;
 use crate::platform::Platform;
@@ -105,7 +105,7 @@ impl Inner {
             handoff: false,
         };
         let (streamed, cancel) = (Streamed::default(), self.stop.child_token());
-        let _stoppable = self.stoppable(&inbound.session_key, cancel.clone());
+        let _stoppable = self.stoppable(inbound, cancel.clone());
         let platform = self.platforms.adapter(&inbound.source.platform);
         let shows = platform.as_ref().map(|platform| InChat {
             metrics: self.metrics.clone(),
@@ -211,12 +211,11 @@ impl Inner {
     }
 
     /// From now on `/stop` in this chat cancels this; until what is returned is dropped.
-    fn stoppable(&self, key: &str, cancel: CancellationToken) -> Stoppable<'_> {
-        self.answering().insert(key.to_owned(), cancel);
-        Stoppable {
-            inner: self,
-            key: key.to_owned(),
-        }
+    fn stoppable(&self, inbound: &Inbound, cancel: CancellationToken) -> Stoppable<'_> {
+        let (key, user_id) = (inbound.session_key.clone(), inbound.source.user_id.clone());
+        self.answering()
+            .insert(key.clone(), Answering { cancel, user_id });
+        Stoppable { inner: self, key }
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::take::RESUME;
-use super::{Inner, Told};
+use super::{Inner, Right, Told};
 use crate::clock;
 use crate::command::{self, Command, Place};
 use crate::events::Event;
 use crate::handoff::request::RequestError;
 use crate::handoff::which;
-use crate::platform::{Button, Home};
-use crate::session::{self, Session};
+use crate::platform::Button;
+use crate::session::{self, Session, Source};
 use crate::store::{Inbound, SessionFilter, StoreError};
 use crate::turn::patiently;
 
@@ -18,6 +18,58 @@ use crate::turn::patiently;
 const LISTED: usize = 10;
 
 impl Inner {
+    /// Why this person may not give this command here. `None`: they may.
+    pub(super) async fn refusal(
+        &self,
+        inbound: &Inbound,
+        command: Command,
+        rest: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let source = &inbound.source;
+        let right = match command {
+            Command::Sessions | Command::Resume => Right::OtherSessions,
+            Command::Sethome => Right::Home,
+            // Without a text it only shows the title.
+            Command::Title if rest.is_empty() => return Ok(None),
+            Command::Title | Command::New | Command::Retry if self.keys.is_shared(source) => {
+                Right::SharedSession
+            }
+            _ => return Ok(None),
+        };
+        if self.may(source, right).await? {
+            return Ok(None);
+        }
+        tracing::info!(
+            platform = source.platform,
+            chat = source.chat_id,
+            user = source.user_id,
+            ?command,
+            "refused a command of a person without the right to it"
+        );
+        Ok(Some(self.refused(source, right)))
+    }
+
+    /// What a person without a right is answered.
+    pub(super) fn refused(&self, source: &Source, right: Right) -> String {
+        let platform = &source.platform;
+        let refused = match right {
+            Right::OtherSessions => "Only the owner of this bot may see and fetch other sessions.",
+            Right::Home => "Only the owner of this bot may say where sessions are handed off to.",
+            Right::Approvals => "Only the owner of this bot may answer that.",
+            Right::SharedSession => {
+                "Several people share this conversation. Only the owner of this bot may do that here."
+            }
+            Right::OthersTurn => "This answer is to another person. It is not yours to stop.",
+        };
+        let owner_is_known = self.rules.get().doors.owner(platform).is_some();
+        match &source.user_id {
+            Some(id) if !owner_is_known => format!(
+                "{refused}\nNo owner is configured. If the bot is yours, set `platforms.{platform}.owner = \"{id}\"` in hermesd.toml."
+            ),
+            _ => refused.to_owned(),
+        }
+    }
+
     pub(super) async fn perform(
         self: &Arc<Self>,
         inbound: &Inbound,
@@ -29,7 +81,7 @@ impl Inner {
             Command::Sessions => self.list().await?.0,
             Command::Title => self.title(inbound, rest).await?,
             Command::New => self.new_session(inbound).await?,
-            Command::Stop => self.stop_answer(inbound),
+            Command::Stop => self.stop_answer(inbound).await?,
             Command::Status => self.status(inbound).await?,
             Command::Sethome => self.set_home(inbound).await?,
             Command::Help | Command::Handoff | Command::Quit | Command::Retry => {
@@ -77,29 +129,6 @@ impl Inner {
         Ok(format!(
             "{title}\n{}, {} messages\nAnswered by {agent}.\n{now}",
             here.id, here.message_count
-        ))
-    }
-
-    async fn set_home(&self, inbound: &Inbound) -> Result<String, StoreError> {
-        let source = &inbound.source;
-        let Some(chat_id) = source.chat_id.clone() else {
-            return Ok("This chat cannot be a home.".to_owned());
-        };
-        let home = Home {
-            chat_id,
-            name: source.chat_name.clone(),
-            thread_id: source.thread_id.clone(),
-            owner: source.user_id.clone(),
-        };
-        let platform = &source.platform;
-        let rules = self.rules.get();
-        let configured = rules.homes.get(platform).map(String::as_str);
-        let choose = || self.store.choose_home(platform, &home, configured);
-        patiently(&self.stop, choose).await?;
-        tracing::info!(platform, chat = home.chat_id, "a home channel was chosen");
-        self.platforms.set_home(platform, home);
-        Ok(format!(
-            "This is home now: `hermesctl handoff {platform}` brings sessions here."
         ))
     }
 
@@ -239,16 +268,22 @@ impl Inner {
         Ok("A new conversation. What is it about?".to_owned())
     }
 
-    /// What was said of the answer so far is delivered by whoever was at it.
-    fn stop_answer(&self, inbound: &Inbound) -> String {
-        let answer = self.answering().get(&inbound.session_key).cloned();
-        match answer {
-            Some(answer) => {
-                answer.cancel();
-                "Stopping.".to_owned()
-            }
-            None => "There is nothing to stop.".to_owned(),
+    /// The turn itself delivers what was written of the answer so far.
+    async fn stop_answer(&self, inbound: &Inbound) -> Result<String, StoreError> {
+        let (source, key) = (&inbound.source, &inbound.session_key);
+        let answer = self
+            .answering()
+            .get(key)
+            .map(|answer| (answer.cancel.clone(), answer.user_id.clone()));
+        let Some((cancel, asker)) = answer else {
+            return Ok("There is nothing to stop.".to_owned());
+        };
+        let is_own = asker.is_some() && asker == source.user_id;
+        if !is_own && !self.may(source, Right::OthersTurn).await? {
+            return Ok(self.refused(source, Right::OthersTurn));
         }
+        cancel.cancel();
+        Ok("Stopping.".to_owned())
     }
 }
 

@@ -21,15 +21,15 @@ pub(super) enum Verdict {
 /// The rules of all platforms.
 #[derive(Debug, Clone, Default)]
 pub struct Doors {
-    platforms: HashMap<String, Door>,
+    pub(super) platforms: HashMap<String, Door>,
     home: PathBuf,
 }
 
 #[derive(Debug, Clone)]
-struct Door {
-    access: Access,
+pub(super) struct Door {
+    pub(super) access: Access,
     /// Who configures a private chat as the home lets its person in.
-    home_chat: Option<String>,
+    pub(super) home_chat: Option<String>,
 }
 
 impl Doors {
@@ -46,28 +46,34 @@ impl Doors {
     }
 
     pub(super) fn verdict(&self, store: &Store, source: &Source) -> Result<Verdict, StoreError> {
-        // Whoever writes there came through the socket, which knows them.
-        if source.platform == local::NAME {
+        // The socket has checked who writes there.
+        if source.platform == local::NAME || self.is_allowed(store, source)? {
             return Ok(Verdict::Welcome);
         }
-        let Some(door) = self.platforms.get(&source.platform) else {
-            return Ok(Verdict::Denied);
-        };
-        if door.lets_in(source) {
-            return Ok(Verdict::Welcome);
-        }
-        let Some(user) = &source.user_id else {
-            return Ok(Verdict::Denied);
-        };
-        if store.is_paired(&source.platform, user)? || self.paired_by_hermes(source, user) {
-            return Ok(Verdict::Welcome);
-        }
-        let pairs = door.access.pairing && source.chat_type == ChatType::Dm;
-        Ok(if pairs {
+        let pairs = self
+            .platforms
+            .get(&source.platform)
+            .is_some_and(|door| door.access.pairing);
+        let known = source.user_id.is_some() && source.chat_type == ChatType::Dm;
+        Ok(if pairs && known {
             Verdict::Stranger
         } else {
             Verdict::Denied
         })
+    }
+
+    /// Whether a list, a pairing or the home lets this person in.
+    pub(super) fn is_allowed(&self, store: &Store, source: &Source) -> Result<bool, StoreError> {
+        let Some(door) = self.platforms.get(&source.platform) else {
+            return Ok(false);
+        };
+        if door.lets_in(source) {
+            return Ok(true);
+        }
+        let Some(user) = &source.user_id else {
+            return Ok(false);
+        };
+        Ok(store.is_paired(&source.platform, user)? || self.paired_by_hermes(source, user))
     }
 
     /// Hermes keeps those it has let in in a file of its own, in one of two places.
@@ -93,7 +99,7 @@ impl Door {
         }
         let private = source.chat_type == ChatType::Dm;
         let chat = source.chat_id.as_deref();
-        if private && chat.is_some() && chat == self.home_chat.as_deref() {
+        if self.is_private_home(source) {
             return true;
         }
         let all = |ids: &std::collections::BTreeSet<String>| ids.contains("*");
@@ -107,12 +113,23 @@ impl Door {
         if all(&access.users) || (!private && all(&access.group_users)) {
             return true;
         }
-        let ids = [&source.user_id, &source.user_id_alt];
-        ids.into_iter().flatten().any(|id| {
-            access.owner.as_ref() == Some(id)
+        self.ids_of(source).any(|id| {
+            access.owner.as_deref() == Some(id)
                 || access.users.contains(id)
                 || (!private && access.group_users.contains(id))
         })
+    }
+
+    /// Whether this is the private chat that is configured as the home.
+    pub(super) fn is_private_home(&self, source: &Source) -> bool {
+        let chat = source.chat_id.as_deref();
+        source.chat_type == ChatType::Dm && chat.is_some() && chat == self.home_chat.as_deref()
+    }
+
+    /// The ids that a person is known by.
+    pub(super) fn ids_of<'a>(&self, source: &'a Source) -> impl Iterator<Item = &'a str> {
+        let ids = [&source.user_id, &source.user_id_alt];
+        ids.into_iter().flatten().map(String::as_str)
     }
 }
 

@@ -6,7 +6,9 @@ mod answer;
 mod commands;
 mod doors;
 mod files;
+mod home;
 mod line;
+mod rank;
 mod reply;
 mod send;
 mod take;
@@ -30,6 +32,7 @@ use crate::shutdown::Shutdown;
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
 use crate::turn::{Lease, Turns, patiently};
 pub use doors::Doors;
+pub use rank::{Rank, Right};
 pub use reply::Address;
 
 /// The longest message that a person may send.
@@ -57,7 +60,7 @@ struct Inner {
     /// What waits, by chat; a chat that is here has a worker.
     chats: Mutex<HashMap<String, Chat>>,
     /// The answers that are coming, by chat, for whoever wants to stop one.
-    answering: Mutex<HashMap<String, CancellationToken>>,
+    answering: Mutex<HashMap<String, Answering>>,
     /// Chats that were told that what was said while nobody was there is not answered.
     passed_over: Mutex<HashSet<String>>,
     /// Given when what the last run left is in `chats`. Nothing is answered before: it would overtake that.
@@ -93,6 +96,13 @@ struct Chat {
     unsent: VecDeque<Delivery>,
     /// Ids: the oldest is answered first, and one that is handed over twice counts once.
     unanswered: BTreeSet<i64>,
+}
+
+/// An answer that is being written.
+struct Answering {
+    cancel: CancellationToken,
+    /// The person it is for.
+    user_id: Option<String>,
 }
 
 /// Where a message belongs.
@@ -254,7 +264,13 @@ impl Inner {
 
     /// Begins again when the session is deleted under it.
     async fn see_to(self: &Arc<Self>, mut inbound: Inbound) -> Result<(), StoreError> {
-        match command::read(&inbound.text, Place::Chat) {
+        let typed = command::read(&inbound.text, Place::Chat);
+        if let Typed::Command(command, rest) = typed
+            && let Some(why) = self.refusal(&inbound, command, rest).await?
+        {
+            return self.dismiss(&inbound, why).await;
+        }
+        match typed {
             Typed::Command(Command::Retry, _) => match self.retry(&inbound).await? {
                 Some(again) => inbound = again,
                 None => {
@@ -374,7 +390,7 @@ impl Inner {
         });
     }
 
-    fn answering(&self) -> MutexGuard<'_, HashMap<String, CancellationToken>> {
+    fn answering(&self) -> MutexGuard<'_, HashMap<String, Answering>> {
         self.answering
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::doors::Verdict;
-use super::{Inner, Router};
+use super::{Inner, Right, Router};
 use crate::clock;
 use crate::message_id;
 use crate::metrics::Met;
 use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
-use crate::session::{ChatType, Source, session_key};
+use crate::session::{Source, session_key};
 use crate::store::{Inbound, NewInbound, StoreError};
 use crate::turn::live::CHOICE;
 use crate::turn::patiently;
@@ -102,13 +102,10 @@ impl Inner {
 
     /// Where several people share a conversation, the agent is told who speaks.
     fn signed(&self, source: &Source, text: String) -> String {
-        let shared = source.chat_type == ChatType::Group
-            && match source.thread_id {
-                Some(_) => !self.keys.thread_per_user,
-                None => !self.keys.group_per_user,
-            };
         match signature(source) {
-            Some(name) if shared && !text.starts_with('/') => format!("{name}{text}"),
+            Some(name) if self.keys.is_shared(source) && !text.starts_with('/') => {
+                format!("{name}{text}")
+            }
             _ => text,
         }
     }
@@ -169,6 +166,12 @@ impl Inner {
             return Ok(());
         }
         if let Some(session) = press.data.strip_prefix(&format!("{RESUME}:")) {
+            let right = Right::OtherSessions;
+            if !self.may(&press.source, right).await? {
+                let refused = self.refused(&press.source, right);
+                self.answer_press(press, &refused, None);
+                return Ok(());
+            }
             let said = Said {
                 source: press.source.clone(),
                 message_id: format!("press:{}", press.id),

@@ -20,6 +20,22 @@ impl Default for KeyRules {
     }
 }
 
+impl KeyRules {
+    /// Whether each person of the chat has a session of their own.
+    pub fn is_per_person(&self, source: &Source) -> bool {
+        let in_thread = source.thread_id.as_ref().is_some_and(|id| !id.is_empty());
+        source.chat_type != ChatType::Dm
+            && self.group_per_user
+            && (self.thread_per_user || !in_thread)
+    }
+
+    /// Whether several people may be in the session that this message belongs to.
+    pub fn is_shared(&self, source: &Source) -> bool {
+        let alone = self.is_per_person(source) && source.user_id.is_some();
+        source.chat_type != ChatType::Dm && !alone
+    }
+}
+
 /// `agent:main:<platform>:<chat_type>[:<chat_id>][:<thread_id>][:<user_id>]`
 pub fn session_key(source: &Source, rules: &KeyRules) -> String {
     let profile = source
@@ -42,14 +58,9 @@ pub fn session_key(source: &Source, rules: &KeyRules) -> String {
         parts.extend(chat.or(user));
         parts.extend(thread);
     } else {
-        let with_user = if thread.is_some() {
-            rules.thread_per_user
-        } else {
-            rules.group_per_user
-        };
         parts.extend(chat);
         parts.extend(thread);
-        parts.extend(user.filter(|_| with_user));
+        parts.extend(user.filter(|_| rules.is_per_person(source)));
     }
     parts.join(":")
 }

@@ -3,7 +3,7 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::{Store, StoreError};
+use super::{Delivery, NewDelivery, Store, StoreError, deliveries};
 use crate::clock;
 use crate::platform::Home;
 
@@ -44,14 +44,15 @@ impl Store {
         .await
     }
 
-    /// A person has said that handoffs go there from now on. Whoever configures another home later has the last word, so
-    /// what was configured is kept beside it.
+    /// A person has said that handoffs go there from now on. A home that is configured later wins, so the present configured
+    /// one is stored beside it. `note` is stored with it, once.
     pub async fn choose_home(
         &self,
         platform: &str,
         home: &Home,
         configured: Option<&str>,
-    ) -> Result<(), StoreError> {
+        note: Option<NewDelivery>,
+    ) -> Result<Option<Delivery>, StoreError> {
         let home = serde_json::to_string(home).map_err(|e| StoreError::Conflict(e.to_string()))?;
         let (platform, configured) = (platform.to_owned(), configured.map(str::to_owned));
         self.write(move |c| {
@@ -60,7 +61,10 @@ impl Store {
                  ON CONFLICT (platform) DO UPDATE SET home = ?2, configured = ?3, at = ?4",
                 params![platform, home, configured, clock::now()],
             )?;
-            Ok(())
+            match &note {
+                Some(note) => deliveries::insert_once(c, note),
+                None => Ok(None),
+            }
         })
         .await
     }

@@ -189,6 +189,18 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, Stor
     })
 }
 
+/// `None`: it is in the ledger already, so an earlier run has stored it.
+pub(super) fn insert_once(
+    c: &Connection,
+    new: &NewDelivery,
+) -> Result<Option<Delivery>, StoreError> {
+    let mut known = c.prepare_cached("SELECT 1 FROM hermesd_deliveries WHERE send_key = ?1")?;
+    if known.exists([&new.send_key])? {
+        return Ok(None);
+    }
+    insert(c, new).map(Some)
+}
+
 pub(super) fn insert_all(c: &Connection, new: &[NewDelivery]) -> Result<Vec<Delivery>, StoreError> {
     new.iter().map(|new| insert(c, new)).collect()
 }

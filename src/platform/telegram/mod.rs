@@ -225,6 +225,10 @@ impl Platform for Telegram {
         place::of_home(home, opened)
     }
 
+    fn private_chat(&self, user_id: &str) -> Option<Source> {
+        Some(place::private(user_id))
+    }
+
     fn pieces(&self, markdown: &str) -> Vec<String> {
         format::pieces(markdown)
     }

@@ -120,6 +120,14 @@ pub(super) fn of_home(home: &Home, opened: &Opened) -> Source {
     }
 }
 
+/// The private chat with a person, which has their id.
+pub(super) fn private(user_id: &str) -> Source {
+    Source {
+        user_id: Some(user_id.to_owned()),
+        ..Source::new(NAME, ChatType::Dm, user_id)
+    }
+}
+
 pub(super) fn recipient(source: &Source) -> Recipient {
     let id = source.chat_id.as_deref().unwrap_or_default();
     match id.parse() {

@@ -1,0 +1,79 @@
+//! Who may talk to the agent on a platform, and who owns the bot there.
+
+use std::collections::BTreeSet;
+
+/// The rules of one platform.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    pub everyone: bool,
+    pub users: BTreeSet<String>,
+    /// These only in groups.
+    pub group_users: BTreeSet<String>,
+    /// Groups and channels in which everybody may.
+    pub chats: BTreeSet<String>,
+    /// The owner, where the configuration names one.
+    pub owner: Option<String>,
+    /// The person of the configured home, where that is a private chat.
+    pub home_person: Option<String>,
+    /// Allowed users have the owner's rights.
+    pub trusts_users: bool,
+    /// Whether somebody unknown is offered a pairing code.
+    pub pairing: bool,
+}
+
+impl Access {
+    /// The one owner: the person who is named so, else the person of a private home, else the only allowed user.
+    pub fn owner(&self) -> Option<&str> {
+        let named = self.owner.as_deref().or(self.home_person.as_deref());
+        named.or_else(|| self.only_user())
+    }
+
+    fn only_user(&self) -> Option<&str> {
+        let only = self.users.first().filter(|id| *id != "*")?;
+        (self.users.len() == 1).then_some(only)
+    }
+}
+
+/// Whose private chat this is, where the id of a chat tells.
+pub(super) fn person_of(platform: &str, chat_id: &str) -> Option<String> {
+    let private = match platform {
+        "telegram" => !chat_id.starts_with(['-', '@']),
+        "signal" => !chat_id.starts_with("group:"),
+        "whatsapp" => !chat_id.ends_with("@g.us"),
+        _ => false,
+    };
+    private.then(|| chat_id.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(users: &[&str], owner: Option<&str>, home: Option<&str>) -> Access {
+        Access {
+            users: users.iter().map(|id| (*id).to_owned()).collect(),
+            owner: owner.map(str::to_owned),
+            home_person: home.and_then(|home| person_of("telegram", home)),
+            ..Access::default()
+        }
+    }
+
+    #[test]
+    fn there_is_one_owner_or_none() {
+        for (users, named, home, owner) in [
+            (&["1"][..], None, None, Some("1")),
+            (&["1", "2"], None, None, None),
+            (&["*"], None, None, None),
+            (&[], None, None, None),
+            (&["1"], Some("2"), Some("3"), Some("2")),
+            (&["1", "2"], None, Some("2"), Some("2")),
+            (&["1"], None, Some("2"), Some("2")),
+            (&["1"], None, Some("-100"), Some("1")),
+            (&["1", "2"], None, Some("-100"), None),
+            (&[], None, Some("@news"), None),
+        ] {
+            let access = access(users, named, home);
+            assert_eq!(access.owner(), owner, "{access:?}");
+        }
+    }
+}
