@@ -48,6 +48,11 @@ async fn a_house_in_order_is_well() {
     assert!(found(&ran, "database")[0].contains("1 sessions"), "{ran:?}");
     assert!(!ran.stdout.contains("AAtest"), "no token is shown");
 
+    let access = &found(&ran, "telegram access")[0];
+    let owner = format!("good: the owner is {}, who alone may see", ADA.id);
+    assert!(access.starts_with(&owner), "{access}");
+    assert!(access.contains("Strangers get"), "{access}");
+
     bot.api.revoke_rights(bot.chat);
     let ran = bot.home.hermesctl(&["doctor"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -105,6 +110,12 @@ fn a_home_that_is_a_group_of_nobody_is_told_of() {
     let ran = bot.home.hermesctl(&["--json", "doctor"]);
     let home = found(&ran, "telegram home channel").join("\n");
     assert!(home.contains("platforms.telegram.owner"), "{home}");
+    let access = &found(&ran, "telegram access")[0];
+    assert!(
+        access.starts_with("doubtful: no owner is known"),
+        "{access}"
+    );
+    assert!(access.contains("set platforms.telegram.owner"), "{access}");
 }
 
 #[test]

@@ -119,6 +119,8 @@ async fn beside_a_daemon_the_person_is_paired_and_the_daemon_hears_the_home() {
         .until_message(ADA.id, None, |m| m.text.contains("This is home now"));
     terminal.press("\r");
     terminal.shows("Done.");
+    assert!(written(&bot).contains("owner = "), "{}", written(&bot));
+    assert_eq!(bot.standing()["owner"], ADA.id.to_string());
     assert_eq!(bot.hand_off().code, 0);
 }
 

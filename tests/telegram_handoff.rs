@@ -81,7 +81,10 @@ async fn in_a_plain_group_of_nobody_in_particular_it_fails_with_the_remedy() {
     let bot = Bot::at_home(|api| api.group("Work"));
     seed_session(&bot.home).await;
     let both = both();
-    let _daemon = bot.start_with(&[("HERMESD_PLATFORMS_TELEGRAM_ALLOWED_USERS", &both)]);
+    let _daemon = bot.start_with(&[
+        ("HERMESD_PLATFORMS_TELEGRAM_ALLOWED_USERS", &both),
+        ("HERMESD_PLATFORMS_TELEGRAM_TRUSTED", "allowed_users"),
+    ]);
     let before = picture(&bot.home);
     let handed = bot.hand_off();
     assert_eq!(handed.code, 4, "{handed:?}");

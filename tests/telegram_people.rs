@@ -79,6 +79,17 @@ fn a_stranger_gets_one_code_is_let_in_with_it_and_can_be_put_out_again() {
 }
 
 #[test]
+fn a_person_who_is_let_in_is_a_guest_and_the_terminal_says_so() {
+    let bot = Bot::for_nobody("");
+    let _daemon = bot.start();
+    let code = code(&bot, greets(&bot, &BEN));
+    let approved = bot.home.hermesctl(&["pair", "approve", &code]);
+    assert_eq!(approved.code, 0, "{approved:?}");
+    let remedy = format!("platforms.telegram.owner = \"{}\"", BEN.id);
+    assert!(approved.stdout.contains(&remedy), "{approved:?}");
+}
+
+#[test]
 fn a_code_that_is_wrong_used_or_old_lets_nobody_in() {
     let bot = Bot::for_nobody("");
     let _daemon = bot.start();

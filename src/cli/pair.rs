@@ -5,7 +5,7 @@ use super::args::{PairArgs, PairVerb};
 use super::backend::Backend;
 use super::output::{GOOD, Output};
 use crate::clock;
-use crate::protocol::{Call, Nothing, PairingCode, PersonName, PersonView};
+use crate::protocol::{Call, Nothing, PairingCode, PersonName, PersonView, PlatformView};
 
 pub(super) async fn run(backend: &Backend, out: &Output, args: PairArgs) -> Result<(), CliError> {
     let client = backend.daemon()?;
@@ -24,7 +24,16 @@ pub(super) async fn run(backend: &Backend, out: &Output, args: PairArgs) -> Resu
             out.value(&person)?;
             let name = person.name.as_deref().unwrap_or(&person.user);
             let line = format!("{name} may talk to the agent on {}", person.platform);
-            out.line(out.styled(GOOD, &line))
+            out.line(out.styled(GOOD, &line))?;
+            let platforms: Vec<PlatformView> = client.call(Call::PlatformList(Nothing {})).await?;
+            let of = platforms.iter().find(|p| p.name == person.platform);
+            if of.is_some_and(|p| p.owner.is_none()) {
+                out.line(format!(
+                    "They are a guest. If the bot is theirs, set platforms.{}.owner = \"{}\" in hermesd.toml.",
+                    person.platform, person.user
+                ))?;
+            }
+            Ok(())
         }
         PairVerb::Revoke { platform, id } => {
             let person = PersonName { platform, user: id };

@@ -178,6 +178,7 @@ pub fn platform(status: PlatformStatus) -> PlatformView {
         state: status.standing.as_str().to_owned(),
         detail: status.detail,
         home_channel: status.home.map(|home| home.name.unwrap_or(home.chat_id)),
+        owner: status.owner,
         since: status.since,
     }
 }

@@ -51,7 +51,7 @@ const LIVE: [&str; 6] = [
 ];
 
 /// Of a platform, what its adapter has nothing to do with.
-const NOT_THE_ADAPTERS: [&str; 10] = [
+const NOT_THE_ADAPTERS: [&str; 11] = [
     "home_channel",
     "home_channel_name",
     "home_channel_thread",
@@ -62,6 +62,7 @@ const NOT_THE_ADAPTERS: [&str; 10] = [
     "allow_everyone",
     "owner",
     "strangers",
+    "trusted",
 ];
 
 impl Reloader {

@@ -128,6 +128,7 @@ mod tests {
             standing,
             detail: detail.map(str::to_owned),
             home: None,
+            owner: None,
             since: 0.0,
         };
         let line = status_line(&[

@@ -31,7 +31,7 @@ pub(super) async fn run(
         let name = &source.platform;
         return Err(StageError::Failed(format!(
             "the home channel is a group in which each person has a session of their own, and nobody knows whose this is: \
-             set platforms.{name}.owner, or say /sethome there"
+             set platforms.{name}.owner, or let allowed users say /sethome there with platforms.{name}.trusted = \"allowed_users\""
         )));
     }
     let key = session_key(&source, &context.keys);

@@ -51,6 +51,8 @@ pub struct PlatformStatus {
     pub standing: Standing,
     pub detail: Option<String>,
     pub home: Option<Home>,
+    /// The id of the person who owns the bot there.
+    pub owner: Option<String>,
     pub since: f64,
 }
 
@@ -86,6 +88,7 @@ impl Entry {
                 standing,
                 detail,
                 home: settings.home_channel.clone(),
+                owner: settings.access.owner().map(str::to_owned),
                 since: clock::now(),
             },
             stop: CancellationToken::new(),
@@ -370,6 +373,7 @@ impl Platforms {
             for settings in &config.platforms {
                 if let Some(entry) = entries.get_mut(&settings.name) {
                     entry.status.home.clone_from(&settings.home_channel);
+                    entry.status.owner = settings.access.owner().map(str::to_owned);
                 }
             }
         });

@@ -74,6 +74,8 @@ pub struct PlatformView {
     pub detail: Option<String>,
     /// The name or id of the chat that handoffs go to.
     pub home_channel: Option<String>,
+    /// The id of the person who owns the bot there, where one is known.
+    pub owner: Option<String>,
     /// Since when it is in this state.
     pub since: f64,
 }

@@ -1,6 +1,7 @@
 //! `hermesctl doctor`: everything that a handoff needs, looked over one thing after the other. It goes on where another command
 //! would stop, since what is wrong is what it is asked for.
 
+mod access;
 mod house;
 mod unit;
 
@@ -15,7 +16,7 @@ use crate::config::{self, Config, Overrides};
 use crate::control::views;
 use crate::daemon;
 use crate::events::Bus;
-use crate::platform::{Finding, Grade, Platforms};
+use crate::platform::{Finding, Grade, Platforms, local};
 use crate::protocol::{AgentView, Call, FindingView, Nothing, PlatformName, PlatformView};
 use crate::store::Store;
 
@@ -56,14 +57,18 @@ async fn look_over(
     let daemon = daemon.ok().flatten();
     report.tell_all(unit::look(daemon.is_some()).await)?;
     match (&daemon, &store) {
-        (Some(client), _) => ask_daemon(client, report).await,
+        (Some(client), _) => ask_daemon(config, client, report).await,
         (None, Some(store)) => look_without_daemon(config, store, report).await,
         (None, None) => Ok(()),
     }
 }
 
 /// The daemon knows best: it may run elsewhere, as somebody else.
-async fn ask_daemon(client: &Client, report: &mut Report<'_>) -> Result<(), CliError> {
+async fn ask_daemon(
+    config: &Config,
+    client: &Client,
+    report: &mut Report<'_>,
+) -> Result<(), CliError> {
     let platforms: Vec<PlatformView> = client.call(Call::PlatformList(Nothing {})).await?;
     for platform in platforms {
         let detail = platform.detail.unwrap_or_default();
@@ -80,6 +85,15 @@ async fn ask_daemon(client: &Client, report: &mut Report<'_>) -> Result<(), CliE
         let wish = Call::PlatformExamine(PlatformName { platform: name });
         let found: Vec<FindingView> = client.call(wish).await.unwrap_or_default();
         report.tell_all(found.into_iter().map(from_view).collect())?;
+        if platform.name != local::NAME {
+            let owner = platform.owner.as_deref();
+            let here = config.platform(&platform.name).filter(|p| p.enabled);
+            let here = here.filter(|p| p.access.owner() == owner);
+            report.tell(match here {
+                Some(configured) => access::configured(configured),
+                None => access::of_daemon(&platform.name, owner),
+            })?;
+        }
     }
     let agents: Vec<AgentView> = client.call(Call::AgentList(Nothing {})).await?;
     let default = agents.into_iter().find(|agent| agent.default);
@@ -97,10 +111,13 @@ async fn look_without_daemon(
 ) -> Result<(), CliError> {
     let homes = Platforms::configured(config, store);
     for adapter in daemon::adapters(config, store, &Bus::default()) {
-        let wanted = config.platform(adapter.name()).is_some_and(|p| p.enabled);
-        if wanted {
+        let wanted = config.platform(adapter.name()).filter(|p| p.enabled);
+        if let Some(platform) = wanted {
             let home = homes.home(adapter.name());
             report.tell_all(adapter.examine(home.as_ref()).await)?;
+            if platform.name != local::NAME {
+                report.tell(access::configured(platform))?;
+            }
         }
     }
     let agents = Agents::configured(config, store);

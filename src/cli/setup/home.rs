@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use tokio::sync::mpsc;
 
 use super::ask;
+use super::file::File;
 use crate::cli::CliError;
 use crate::cli::output::Output;
 use crate::client::Client;
@@ -94,10 +95,12 @@ pub(super) async fn reload(client: &Client, platform: &str) -> Result<(), CliErr
     }
 }
 
-/// Waits until the daemon has heard a /sethome. Whoever says it is let in by the code that the bot gives them.
+/// Waits until the daemon has heard a /sethome. The person gets in with the code that the bot gives them, and owns the bot
+/// from then on unless it has an owner.
 pub(super) async fn through_daemon(
     client: &Client,
     platform: &str,
+    file: &mut File,
     out: &Output,
 ) -> Result<String, CliError> {
     let before = standing(client, platform).await?.home_channel;
@@ -111,6 +114,7 @@ pub(super) async fn through_daemon(
             let call = Call::PairApprove(PairingCode { code });
             match client.call::<PersonView>(call).await {
                 Ok(person) => {
+                    own(client, platform, file, &person.user).await?;
                     let name = person.name.unwrap_or(person.user);
                     out.line(format!(
                         "{name} may talk to the agent. Now say /sethome once more."
@@ -128,6 +132,29 @@ pub(super) async fn through_daemon(
             }
             _ => out.line("Nothing was heard yet. Say /sethome in the chat that is to be home.")?,
         }
+    }
+}
+
+/// Makes the person the owner where there is none, and waits until the daemon knows.
+async fn own(client: &Client, platform: &str, file: &mut File, user: &str) -> Result<(), CliError> {
+    if standing(client, platform).await?.owner.is_some() {
+        return Ok(());
+    }
+    file.set(platform, "owner", user);
+    file.write()?;
+    reload(client, platform).await?;
+    let known = async {
+        while standing(client, platform).await?.owner.is_none() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(CONNECTS, known).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(CliError::TimedOut {
+            message: format!("the daemon does not know the owner of {platform} yet"),
+            hint: Some("see its log, and `hermesctl doctor`".into()),
+        }),
     }
 }
 

@@ -229,7 +229,7 @@ impl Guide<'_> {
              Say /sethome there now."
         ))?;
         if let Some(client) = daemon {
-            return home::through_daemon(client, self.platform, self.out).await;
+            return home::through_daemon(client, self.platform, file, self.out).await;
         }
         let adapter = self.adapter(config)?;
         let said = home::listen(adapter.as_ref(), self.out).await?;

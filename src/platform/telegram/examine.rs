@@ -46,7 +46,7 @@ impl Telegram {
                 found.push(self.topics(home, kind, &me).await);
                 if kind.chat_type == ChatType::Group && !kind.forum && home.owner.is_none() {
                     let detail = "each person has a session of their own in this group, and nobody knows whose home it is";
-                    let remedy = "set platforms.telegram.owner, or say /sethome there";
+                    let remedy = "set platforms.telegram.owner to the id of the person";
                     found.push(Finding::bad(HOME, detail, remedy));
                 }
             }
