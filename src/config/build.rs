@@ -16,7 +16,7 @@ use super::{
 use crate::agent::openai::OpenAiConfig;
 use crate::hooks::{HOOKS, HooksConfig};
 use crate::platform::Home;
-use crate::session::KeyRules;
+use crate::session::{KeyRules, WhatsAppIds};
 use crate::turn::Clocks;
 
 pub(super) fn build(
@@ -79,6 +79,8 @@ pub(super) fn build(
             group_per_user: get.flag("sessions.group_per_user"),
             thread_per_user: get.flag("sessions.thread_per_user"),
             multiplex_profiles: get.flag("sessions.multiplex_profiles"),
+            profile: places::profile(&home, environment),
+            whatsapp: WhatsAppIds::of_home(&home),
         },
         accept_newer_schema: get.flag("store.accept_newer_schema"),
         drain_timeout: get.duration("daemon.drain_timeout"),

@@ -22,10 +22,24 @@ pub(super) fn home(
         ),
     };
     // Hermes keys its routing rows by the resolved path, so ours has to be resolved too.
-    Ok((
-        std::path::absolute(&home).map_or(home.clone(), |p| p.canonicalize().unwrap_or(p)),
-        explicit,
-    ))
+    Ok((resolved(home), explicit))
+}
+
+fn resolved(path: PathBuf) -> PathBuf {
+    std::path::absolute(&path).map_or(path, |p| p.canonicalize().unwrap_or(p))
+}
+
+/// The profile that a home belongs to, as Hermes names it. `None` is the default one.
+pub(super) fn profile(home: &Path, env: &BTreeMap<String, String>) -> Option<String> {
+    let default = set(env, "HOME").map(|path| resolved(Path::new(path).join(".hermes")));
+    if default.as_deref() == Some(home) {
+        return None;
+    }
+    let of_profiles = home.parent().and_then(Path::file_name) == Some("profiles".as_ref());
+    let name = home.file_name().filter(|_| of_profiles);
+    Some(name.map_or("custom".to_owned(), |name| {
+        name.to_string_lossy().into_owned()
+    }))
 }
 
 /// `--config` (which must exist), else the first of the usual places that does.

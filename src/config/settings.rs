@@ -357,6 +357,7 @@ fn all() -> Vec<Setting> {
     for (key, name) in [
         ("chats.allowed_users", "GATEWAY_ALLOWED_USERS"),
         ("chats.allow_everyone", "GATEWAY_ALLOW_ALL_USERS"),
+        ("sessions.multiplex_profiles", "GATEWAY_MULTIPLEX_PROFILES"),
     ] {
         if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
             setting.env = vec![name.into()];

@@ -111,7 +111,7 @@ impl Daemon {
             router: router.clone(),
             bus: bus.clone(),
             metrics: metrics.clone(),
-            keys: config.keys,
+            keys: config.keys.clone(),
             home: config.home.clone(),
             shutdown: shutdown.clone(),
         });

@@ -163,7 +163,7 @@ impl Router {
             platforms,
             metrics: turns.metrics.clone(),
             turns,
-            keys: config.keys,
+            keys: config.keys.clone(),
             rules: Current::new(Rules::new(config)),
             home: config.home.clone(),
             bus,

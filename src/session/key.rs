@@ -1,13 +1,20 @@
 //! The key that says which session a chat is on. One function makes it for handoffs and for inbound messages alike:
 //! a handoff that binds another key than the person's next message produces would strand that message.
 
-use super::{ChatType, Source};
+use super::{ChatType, Source, WhatsAppIds};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The profile whose sessions have no name of their own in their keys.
+const MAIN: &str = "main";
+
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRules {
     pub group_per_user: bool,
     pub thread_per_user: bool,
     pub multiplex_profiles: bool,
+    /// The profile of sources that name none; `None` is the default one.
+    pub profile: Option<String>,
+    /// Which ids of WhatsApp are one person's.
+    pub whatsapp: WhatsAppIds,
 }
 
 impl Default for KeyRules {
@@ -16,6 +23,8 @@ impl Default for KeyRules {
             group_per_user: true,
             thread_per_user: false,
             multiplex_profiles: false,
+            profile: None,
+            whatsapp: WhatsAppIds::default(),
         }
     }
 }
@@ -29,6 +38,16 @@ impl KeyRules {
             && (self.thread_per_user || !in_thread)
     }
 
+    /// The part of a key that keeps profiles apart.
+    fn namespace<'a>(&'a self, source: &'a Source) -> &'a str {
+        let own = source.profile.as_deref().filter(|name| !name.is_empty());
+        match own.or(self.profile.as_deref()) {
+            Some("default") | None => MAIN,
+            Some(name) if self.multiplex_profiles => name,
+            Some(_) => MAIN,
+        }
+    }
+
     /// Whether several people may be in the session that this message belongs to.
     pub fn is_shared(&self, source: &Source) -> bool {
         let alone = self.is_per_person(source) && source.user_id.is_some();
@@ -38,24 +57,24 @@ impl KeyRules {
 
 /// `agent:main:<platform>:<chat_type>[:<chat_id>][:<thread_id>][:<user_id>]`
 pub fn session_key(source: &Source, rules: &KeyRules) -> String {
-    let profile = source
-        .profile
-        .as_deref()
-        .filter(|p| rules.multiplex_profiles && !p.is_empty())
-        .unwrap_or("main");
     let present = |part: &Option<String>| part.clone().filter(|p| !p.is_empty());
+    let person = |id: String| match source.platform.as_str() {
+        "whatsapp" => rules.whatsapp.canonical(&id),
+        _ => id,
+    };
     let user = present(&source.user_id_alt).or_else(|| present(&source.user_id));
+    let user = user.map(person);
     let thread = present(&source.thread_id);
     let chat = present(&source.chat_id);
 
     let mut parts = vec![
         "agent".to_owned(),
-        profile.to_owned(),
+        rules.namespace(source).to_owned(),
         source.platform.clone(),
         source.chat_type.as_str().to_owned(),
     ];
     if source.chat_type == ChatType::Dm {
-        parts.extend(chat.or(user));
+        parts.extend(chat.map(person).or(user));
         parts.extend(thread);
     } else {
         parts.extend(chat);
@@ -122,6 +141,56 @@ mod tests {
         );
     }
 
+    /// Keys that Hermes itself has made, with the source and the rules of each.
+    #[test]
+    fn keys_are_those_that_hermes_makes() {
+        let vectors = include_str!("../../tests/fixtures/session-keys.json");
+        let vectors: Vec<serde_json::Value> = serde_json::from_str(vectors).unwrap();
+        assert!(vectors.len() >= 58);
+        for vector in vectors {
+            let home = tempfile::tempdir().unwrap();
+            let session = home.path().join("platforms/whatsapp/session");
+            let files = vector["whatsapp_session_files"].as_object();
+            for (name, content) in files.into_iter().flatten() {
+                std::fs::create_dir_all(&session).unwrap();
+                std::fs::write(session.join(name), content.to_string()).unwrap();
+            }
+            let flag = |name: &str| vector["rules"][name].as_bool().unwrap();
+            let rules = KeyRules {
+                group_per_user: flag("group_sessions_per_user"),
+                thread_per_user: flag("thread_sessions_per_user"),
+                multiplex_profiles: flag("multiplex_profiles"),
+                profile: None,
+                whatsapp: WhatsAppIds::of_home(home.path()),
+            };
+            let source = Source::from_origin(&vector["source"]).unwrap();
+            assert_eq!(session_key(&source, &rules), vector["key"], "{vector}");
+        }
+    }
+
+    #[test]
+    fn a_source_without_a_profile_takes_that_of_the_home() {
+        let mut dm = source(ChatType::Dm, None, None);
+        let rules = |multiplex_profiles| KeyRules {
+            multiplex_profiles,
+            profile: Some("work".into()),
+            ..KeyRules::default()
+        };
+        assert_eq!(
+            session_key(&dm, &rules(true)),
+            "agent:work:telegram:dm:-100"
+        );
+        assert_eq!(
+            session_key(&dm, &rules(false)),
+            "agent:main:telegram:dm:-100"
+        );
+        dm.profile = Some("default".into());
+        assert_eq!(
+            session_key(&dm, &rules(true)),
+            "agent:main:telegram:dm:-100"
+        );
+    }
+
     #[test]
     fn profiles_count_only_when_multiplexed() {
         let mut dm = source(ChatType::Dm, None, None);
@@ -156,7 +225,12 @@ mod tests {
             source.user_id_alt = alt;
             source.profile = profile;
             let [group_per_user, thread_per_user, multiplex_profiles] = bits;
-            let rules = KeyRules { group_per_user, thread_per_user, multiplex_profiles };
+            let rules = KeyRules {
+                group_per_user,
+                thread_per_user,
+                multiplex_profiles,
+                ..KeyRules::default()
+            };
             let again = Source::from_origin(&source.to_origin()).expect("a full origin");
             prop_assert_eq!(session_key(&again, &rules), session_key(&source, &rules));
         }
@@ -164,7 +238,7 @@ mod tests {
         /// In a private chat no setting and no sender changes the key.
         #[test]
         fn a_private_chat_has_one_key(user in prop::option::of("[0-9]{1,8}"), bits in prop::array::uniform2(any::<bool>())) {
-            let rules = KeyRules { group_per_user: bits[0], thread_per_user: bits[1], multiplex_profiles: false };
+            let rules = KeyRules { group_per_user: bits[0], thread_per_user: bits[1], ..KeyRules::default() };
             let dm = source(ChatType::Dm, Some("9"), user.as_deref());
             prop_assert_eq!(session_key(&dm, &rules), "agent:main:telegram:dm:-100:9");
         }

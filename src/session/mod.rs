@@ -11,6 +11,7 @@ mod sendable;
 mod source;
 pub mod title;
 pub mod transcript;
+mod whatsapp;
 
 pub use attachment::{Attachment, FileKind, in_words};
 pub use key::{KeyRules, session_key};
@@ -20,6 +21,7 @@ pub use produced::produced;
 pub use rename::rename;
 pub use sendable::may_be_sent;
 pub use source::{ChatType, Source};
+pub use whatsapp::WhatsAppIds;
 
 /// Sources of sessions that live in a terminal rather than in a chat.
 pub const TERMINAL_SOURCES: [&str; 3] = ["cli", "tui", "acp"];

@@ -39,6 +39,8 @@ pub struct Source {
     pub platform: String,
     pub chat_type: ChatType,
     pub chat_id: Option<String>,
+    /// A second id of the same chat: on Signal, a group's without its prefix.
+    pub chat_id_alt: Option<String>,
     pub chat_name: Option<String>,
     pub thread_id: Option<String>,
     pub user_id: Option<String>,
@@ -51,7 +53,28 @@ pub struct Source {
     pub parent_chat_id: Option<String>,
     pub message_id: Option<String>,
     pub profile: Option<String>,
+    /// What else Hermes has written of it. It is written back.
+    pub others: Map<String, Value>,
 }
+
+/// The keys of an origin that have a field of their own.
+const KNOWN: [&str; 15] = [
+    "platform",
+    "chat_id",
+    "chat_id_alt",
+    "chat_name",
+    "chat_type",
+    "user_id",
+    "user_id_alt",
+    "user_name",
+    "thread_id",
+    "chat_topic",
+    "scope_id",
+    "guild_id",
+    "parent_chat_id",
+    "message_id",
+    "profile",
+];
 
 impl Source {
     pub fn new(platform: &str, chat_type: ChatType, chat_id: &str) -> Self {
@@ -59,6 +82,7 @@ impl Source {
             platform: platform.to_owned(),
             chat_type,
             chat_id: Some(chat_id.to_owned()),
+            chat_id_alt: None,
             chat_name: None,
             thread_id: None,
             user_id: None,
@@ -69,6 +93,7 @@ impl Source {
             parent_chat_id: None,
             message_id: None,
             profile: None,
+            others: Map::new(),
         }
     }
 
@@ -84,6 +109,7 @@ impl Source {
         origin.insert("thread_id".into(), json!(self.thread_id));
         origin.insert("chat_topic".into(), json!(self.chat_topic));
         let optional = [
+            ("chat_id_alt", &self.chat_id_alt),
             ("user_id_alt", &self.user_id_alt),
             ("scope_id", &self.scope_id),
             // Hermes writes the scope under its older name too.
@@ -97,6 +123,7 @@ impl Source {
                 origin.insert(name.into(), json!(text));
             }
         }
+        origin.extend(self.others.clone());
         Value::Object(origin)
     }
 
@@ -111,6 +138,7 @@ impl Source {
             platform: text("platform")?,
             chat_type: ChatType::parse(&text("chat_type")?)?,
             chat_id: text("chat_id"),
+            chat_id_alt: text("chat_id_alt"),
             chat_name: text("chat_name"),
             thread_id: text("thread_id"),
             user_id: text("user_id"),
@@ -121,6 +149,31 @@ impl Source {
             parent_chat_id: text("parent_chat_id"),
             message_id: text("message_id"),
             profile: text("profile"),
+            others: origin
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(name, _)| !KNOWN.contains(&name.as_str()))
+                .map(|(name, value)| (name.clone(), value.clone()))
+                .collect(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_hermes_has_written_of_a_source_is_written_back() {
+        let origin = json!({
+            "platform": "discord", "chat_id": "301", "chat_id_alt": "x", "chat_name": null, "chat_type": "thread",
+            "user_id": "42", "user_name": null, "thread_id": "301", "chat_topic": null, "scope_id": "9000",
+            "guild_id": "9000", "parent_chat_id": "100", "auto_thread_created": true,
+            "auto_thread_initial_name": "Plans",
+        });
+        let source = Source::from_origin(&origin).unwrap();
+        assert_eq!(source.chat_id_alt.as_deref(), Some("x"));
+        assert_eq!(source.to_origin(), origin);
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn bind(
                 ),
             ))
         })?;
-    let origin = source.to_origin();
+    let origin = origin(before.as_deref(), source);
     c.prepare_cached(
         "UPDATE sessions SET source = ?2, user_id = ?3, session_key = ?4, chat_id = ?5, chat_type = ?6, thread_id = ?7,
                 display_name = COALESCE(?8, display_name), origin_json = ?9
@@ -191,14 +191,18 @@ fn new_entry(
     if let Value::Object(fields) = fields {
         entry.extend(fields);
     }
-    let mut merged: Map<String, Value> = entry
-        .get("origin")
-        .and_then(Value::as_object)
-        .cloned()
-        .unwrap_or_default();
-    if let Value::Object(origin) = origin {
-        merged.extend(origin);
-    }
-    entry.insert("origin".into(), Value::Object(merged));
+    entry.insert("origin".into(), origin);
     Value::Object(entry)
+}
+
+/// The source as it is now, over what the entry said of it before: Hermes writes more of a chat than a message tells.
+fn origin(before: Option<&str>, source: &Source) -> Value {
+    let before = before.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let mut merged: Map<String, Value> = before
+        .and_then(|entry| entry.get("origin")?.as_object().cloned())
+        .unwrap_or_default();
+    if let Value::Object(now) = source.to_origin() {
+        merged.extend(now);
+    }
+    Value::Object(merged)
 }

@@ -228,7 +228,7 @@ mod tests {
             reply in prop::option::of(2i64..100_000),
             bits in prop::array::uniform2(any::<bool>()),
         ) {
-            let rules = KeyRules { group_per_user: bits[0], thread_per_user: bits[1], multiplex_profiles: false };
+            let rules = KeyRules { group_per_user: bits[0], thread_per_user: bits[1], ..KeyRules::default() };
             let chat = spot.chat(id);
             let user = match spot {
                 Spot::PrivateTopic | Spot::Private => id as u64,
