@@ -104,7 +104,7 @@ async fn every_verb_answers_in_json_with_the_keys_that_scripts_rely_on() {
     let platforms = json(&["platforms"]);
     assert_eq!(
         keys(&platforms[0]),
-        ["name", "state", "detail", "home_channel", "since"]
+        ["name", "state", "detail", "home_channel", "owner", "since"]
     );
     assert_eq!(platforms[0]["name"], "local");
     assert_eq!(platforms[0]["state"], "up");

@@ -42,6 +42,7 @@ mod fake_telegram_chats;
 mod fake_telegram_library;
 mod faults;
 mod handoff_e2e;
+mod hermes_rules;
 mod history;
 mod hooks;
 mod huge_rows;

@@ -154,7 +154,7 @@ async fn what_was_done_is_counted() {
 #[test]
 fn messages_of_a_platform_are_counted_by_how_they_were_met() {
     let (bot, chat) = Bot::of_ada("");
-    let _daemon = bot.start();
+    let _daemon = bot.start_with(&[("HERMESD_PLATFORMS_TELEGRAM_STRANGERS", "pair")]);
     bot.asks(chat, None, "hello");
     let strange = bot.api.private(&BEN);
     bot.api.says(strange, None, &BEN, "hello?");

@@ -142,6 +142,24 @@ fn strangers_in_groups_get_nothing_and_neither_do_they_where_they_are_ignored() 
 }
 
 #[test]
+fn where_people_are_listed_strangers_get_no_code_unless_it_is_wanted() {
+    let (bot, ada) = Bot::of_ada("");
+    let daemon = bot.start();
+    let private = greets(&bot, &BEN);
+    bot.api.until_polled();
+    bot.asks(ada, None, "hello");
+    assert!(bot.texts(private).is_empty(), "{:?}", bot.texts(private));
+    assert_eq!(
+        bot.home.hermesctl(&["--json", "pair"]).json(),
+        serde_json::json!([])
+    );
+    assert!(daemon.stop().success());
+
+    let _daemon = bot.start_with(&[("HERMESD_CHATS_STRANGERS", "pair")]);
+    code(&bot, greets(&bot, &BEN));
+}
+
+#[test]
 fn people_and_chats_are_allowed_by_hermes_own_files() {
     let (ada, ben) = (ADA.id.to_string(), BEN.id.to_string());
     // A list in the YAML file; the environment would have the last word.

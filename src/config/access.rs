@@ -11,6 +11,8 @@ pub struct Access {
     pub group_users: BTreeSet<String>,
     /// Groups and channels in which everybody may.
     pub chats: BTreeSet<String>,
+    /// Where groups are listed, the only ones that are listened to.
+    pub groups: Option<BTreeSet<String>>,
     /// The owner, where the configuration names one.
     pub owner: Option<String>,
     /// The person of the configured home, where that is a private chat.
@@ -39,7 +41,7 @@ pub(super) fn person_of(platform: &str, chat_id: &str) -> Option<String> {
     let private = match platform {
         "telegram" => !chat_id.starts_with(['-', '@']),
         "signal" => !chat_id.starts_with("group:"),
-        "whatsapp" => !chat_id.ends_with("@g.us"),
+        "whatsapp" | "whatsapp_cloud" => !chat_id.ends_with("@g.us"),
         _ => false,
     };
     private.then(|| chat_id.to_owned())

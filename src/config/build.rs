@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::access::person_of;
+use super::layers::Origin;
 use super::{
     Access, AgentConfig, ChatsConfig, Config, ConfigError, ControlConfig, HandoffConfig, LogConfig,
     PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value, credentials, layers, places,
@@ -176,8 +177,10 @@ fn platform(name: &str, get: &Getter) -> PlatformConfig {
     });
     PlatformConfig {
         name: name.to_owned(),
-        // A bot token is what Hermes takes as "this platform is wanted" when nobody says so outright.
-        enabled: get.maybe_flag(&key("enabled")).unwrap_or(token.is_some()),
+        // A token in the environment means that the platform is wanted. In its own files Hermes asks for `enabled: true`.
+        enabled: get
+            .maybe_flag(&key("enabled"))
+            .unwrap_or(token.is_some() && !get.is_of_hermes(&key("token"))),
         token,
         home_channel,
         access,
@@ -195,9 +198,15 @@ fn access(name: &str, get: &Getter) -> Access {
     // Chats were named there once, and their ids look like no person's.
     let named_as_users = group_users.extract_if(.., |id| id.starts_with('-'));
     chats.extend(named_as_users);
+    let groups = groups(name, get);
+    // Hermes lets the members of a listed group talk where it has no list of people.
+    if users.is_empty() && everywhere.is_empty() && is_group_allowlist(name, get) {
+        chats.extend(groups.clone().unwrap_or_default());
+    }
     let nobody_named =
         users.is_empty() && group_users.is_empty() && chats.is_empty() && everywhere.is_empty();
     users.extend(everywhere);
+    let pairing = pairs_strangers(name, get, !users.is_empty());
     Access {
         everyone: get.flag(&key("allow_everyone"))
             || (nobody_named && get.flag("chats.allow_everyone")),
@@ -209,7 +218,52 @@ fn access(name: &str, get: &Getter) -> Access {
             .text(&key("home_channel"))
             .and_then(|chat| person_of(name, &chat)),
         trusts_users: get.text(&key("trusted")).as_deref() == Some("allowed_users"),
-        pairing: get.text(&key("strangers")).as_deref() != Some("ignore"),
+        groups,
+        pairing,
+    }
+}
+
+/// The groups that are listened to; `None` where all are.
+fn groups(platform: &str, get: &Getter) -> Option<BTreeSet<String>> {
+    let key = format!("platforms.{platform}.groups");
+    let listed = get.set(&key);
+    let policy = get.text(&format!("platforms.{platform}.group_policy"));
+    match platform {
+        "signal" => Some(listed),
+        "whatsapp" => Some(match policy.as_deref() {
+            Some("open") => BTreeSet::from(["*".to_owned()]),
+            // Hermes' own list counts under this policy alone.
+            Some("allowlist") => listed,
+            _ if get.is_of_hermes(&key) => BTreeSet::new(),
+            _ => listed,
+        }),
+        "whatsapp_cloud" => Some(BTreeSet::new()),
+        _ => None,
+    }
+}
+
+fn is_group_allowlist(platform: &str, get: &Getter) -> bool {
+    let policy = get.text(&format!("platforms.{platform}.group_policy"));
+    platform == "whatsapp" && policy.as_deref() == Some("allowlist")
+}
+
+/// Whether an unknown person gets a code: what is said of this platform, then of all, then Hermes' policy; else only while
+/// there are no allowed users.
+fn pairs_strangers(platform: &str, get: &Getter, has_users: bool) -> bool {
+    let own = get.text(&format!("platforms.{platform}.strangers"));
+    let all = get.text("chats.strangers");
+    // In Hermes' files only a refusal holds for all platforms.
+    let all = all.filter(|word| word == "ignore" || !get.is_of_hermes("chats.strangers"));
+    if let Some(word) = own.or(all) {
+        return word == "pair";
+    }
+    match get
+        .text(&format!("platforms.{platform}.dm_policy"))
+        .as_deref()
+    {
+        Some("pairing") => true,
+        Some("allowlist" | "disabled") => false,
+        _ => !has_users,
     }
 }
 
@@ -252,6 +306,12 @@ impl Getter<'_> {
     fn same_source(&self, one: &str, other: &str) -> bool {
         let kind = |key: &str| self.0.get(key).map(|r| std::mem::discriminant(&r.origin));
         kind(one) == kind(other)
+    }
+
+    /// Whether the value is from Hermes' `config.yaml` or `gateway.json`.
+    fn is_of_hermes(&self, key: &str) -> bool {
+        let origin = self.0.get(key).map(|r| &r.origin);
+        matches!(origin, Some(Origin::Hermes { .. }))
     }
 
     fn maybe_flag(&self, key: &str) -> Option<bool> {

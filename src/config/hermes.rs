@@ -62,9 +62,9 @@ fn pick(tree: &Json, path: &Path, layers: &mut Layers) {
             let Some(raw) = look_up(tree, key).and_then(raw) else {
                 continue;
             };
-            // Hermes warns of a number that it cannot use and runs without it, so we do too.
-            let is_number = matches!(setting.kind, Kind::Integer { .. });
-            if is_number && setting.kind.parse(&raw, true).is_none() {
+            // Hermes runs without a number or a word that it cannot use, so we do too.
+            let may_be_odd = matches!(setting.kind, Kind::Integer { .. } | Kind::Choice(_));
+            if may_be_odd && setting.kind.parse(&raw, true).is_none() {
                 continue;
             }
             layers.add(

@@ -9,6 +9,7 @@ mod build;
 mod credentials;
 mod dotenv;
 mod hermes;
+mod hermes_names;
 mod layers;
 pub mod places;
 mod platform_settings;
@@ -34,8 +35,15 @@ use crate::session::KeyRules;
 use crate::turn::Clocks;
 
 /// The platforms that hermesd knows by name, in the order they are listed to people.
-pub const PLATFORMS: [&str; 7] = [
-    "local", "telegram", "discord", "slack", "matrix", "signal", "whatsapp",
+pub const PLATFORMS: [&str; 8] = [
+    "local",
+    "telegram",
+    "discord",
+    "slack",
+    "matrix",
+    "signal",
+    "whatsapp",
+    "whatsapp_cloud",
 ];
 
 #[derive(Debug, thiserror::Error)]

@@ -43,7 +43,9 @@ pub(super) fn add_platform(list: &mut Vec<Setting>, platform: &str) {
     let enabled_help = if local {
         "Switch the embedded platform on or off.".to_owned()
     } else {
-        format!("Switch {platform} on or off; unset means on when it has a token.")
+        format!(
+            "Switch {platform} on or off; unset means on when it has a token that is not in Hermes' config.yaml or gateway.json."
+        )
     };
     add(
         "enabled",
@@ -93,7 +95,7 @@ pub(super) fn add_platform(list: &mut Vec<Setting>, platform: &str) {
     }
     let token_env = match platform {
         "telegram" | "discord" | "slack" => Some(format!("{upper}_BOT_TOKEN")),
-        "matrix" => Some("MATRIX_ACCESS_TOKEN".into()),
+        "matrix" | "whatsapp_cloud" => Some(format!("{upper}_ACCESS_TOKEN")),
         _ => None,
     };
     if let Some(name) = token_env {
@@ -102,7 +104,10 @@ pub(super) fn add_platform(list: &mut Vec<Setting>, platform: &str) {
             Kind::Text,
             None,
             vec![name],
-            &["token"],
+            match platform {
+                "whatsapp_cloud" => &["token", "extra.access_token"],
+                _ => &["token"],
+            },
             format!("The bot's token at {platform}."),
         );
     }
@@ -114,30 +119,48 @@ type Add<'a> = dyn FnMut(&str, Kind, Option<&str>, Vec<String>, &[&str], String)
 /// Who may talk to the agent there.
 fn add_access(add: &mut Add<'_>, platform: &str) {
     let upper = platform.to_ascii_uppercase();
+    let env = |name: &str| vec![format!("{upper}_{name}")];
+    let mut users_env = env("ALLOWED_USERS");
+    if platform == "whatsapp_cloud" {
+        users_env.push(format!("{upper}_ALLOW_FROM"));
+    }
+    // Slack and Signal take people from the environment alone.
+    let users: &[&str] = match platform {
+        "telegram" | "discord" | "whatsapp" | "whatsapp_cloud" => {
+            &["allow_from", "extra.allow_from"]
+        }
+        "matrix" => &["allowed_users"],
+        _ => &[],
+    };
     add(
         "allowed_users",
         Kind::List,
         None,
-        vec![format!("{upper}_ALLOWED_USERS")],
-        &["allow_from", "extra.allow_from"],
+        users_env,
+        users,
         format!("Ids of people who may talk to the agent on {platform}; * for all."),
     );
+    // Hermes' lists of these names hold people and chats on Telegram only.
+    let telegram = platform == "telegram";
+    let only_telegram = |names: &'static [&'static str]| if telegram { names } else { &[] };
+    let env_of_telegram = |name: &str| if telegram { env(name) } else { Vec::new() };
     add(
         "allowed_group_users",
         Kind::List,
         None,
-        vec![format!("{upper}_GROUP_ALLOWED_USERS")],
-        &["group_allow_from", "extra.group_allow_from"],
+        env_of_telegram("GROUP_ALLOWED_USERS"),
+        only_telegram(&["group_allow_from", "extra.group_allow_from"]),
         "Ids of people who may do so in groups only.".into(),
     );
     add(
         "allowed_chats",
         Kind::List,
         None,
-        vec![format!("{upper}_GROUP_ALLOWED_CHATS")],
-        &["group_allowed_chats", "extra.group_allowed_chats"],
+        env_of_telegram("GROUP_ALLOWED_CHATS"),
+        only_telegram(&["group_allowed_chats", "extra.group_allowed_chats"]),
         "Ids of groups and channels in which everybody may do so.".into(),
     );
+    add_groups(add, platform);
     add(
         "allow_everyone",
         Kind::Flag,
@@ -165,12 +188,51 @@ fn add_access(add: &mut Add<'_>, platform: &str) {
     add(
         "strangers",
         Kind::Choice(&["pair", "ignore"]),
-        Some("pair"),
+        None,
         Vec::new(),
         &["unauthorized_dm_behavior", "extra.unauthorized_dm_behavior"],
-        "What somebody unknown gets in a private chat: a code to be let in with, or no answer."
+        "What an unknown person gets in a private chat: a code to be let in with, or no answer. Unset, chats.strangers counts, then dm_policy; else they get a code only while there are no allowed users."
             .into(),
     );
+    let env_of_whatsapp = match platform {
+        "whatsapp" | "whatsapp_cloud" => vec![format!("{upper}_DM_POLICY")],
+        _ => Vec::new(),
+    };
+    add(
+        "dm_policy",
+        Kind::Choice(&["open", "allowlist", "disabled", "pairing"]),
+        None,
+        env_of_whatsapp,
+        &["dm_policy", "extra.dm_policy"],
+        "Hermes' setting for private chats, read for strangers alone: with pairing they get a code, with allowlist and disabled no answer.".into(),
+    );
+}
+
+/// The groups that are listened to, where Hermes lists these.
+fn add_groups(add: &mut Add<'_>, platform: &str) {
+    let (env, hermes): (_, &[&str]) = match platform {
+        "signal" => (vec!["SIGNAL_GROUP_ALLOWED_USERS".into()], &[]),
+        "whatsapp" => (Vec::new(), &["group_allow_from", "extra.group_allow_from"]),
+        _ => return,
+    };
+    add(
+        "groups",
+        Kind::List,
+        None,
+        env,
+        hermes,
+        "Ids of the groups in which people who are allowed may talk; * for all. Unset, only the home channel and allowed_chats.".into(),
+    );
+    if platform == "whatsapp" {
+        add(
+            "group_policy",
+            Kind::Choice(&["open", "allowlist", "disabled", "pairing"]),
+            None,
+            vec!["WHATSAPP_GROUP_POLICY".into()],
+            &["group_policy", "extra.group_policy"],
+            "Hermes' setting for groups: open means all groups, allowlist those of group_allow_from, and the others none.".into(),
+        );
+    }
 }
 
 fn add_telegram(add: &mut Add<'_>) {

@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::PLATFORMS;
 use super::platform_settings::add_platform;
 pub use super::value::{Kind, parse_duration};
+use super::{PLATFORMS, hermes_names};
 use crate::hooks::HOOKS;
 
 pub struct Setting {
@@ -303,6 +303,12 @@ fn all() -> Vec<Setting> {
         "Anybody may talk to the agent, on platforms that name nobody who may.",
     );
     add(
+        "chats.strangers",
+        Kind::Choice(&["pair", "ignore"]),
+        None,
+        "What unknown people get in private chats of platforms that do not say so themselves.",
+    );
+    add(
         "chats.backlog_age",
         time_or_off(SECOND),
         Some("12h"),
@@ -343,35 +349,7 @@ fn all() -> Vec<Setting> {
     for platform in PLATFORMS {
         add_platform(&mut list, platform);
     }
-    for (key, paths) in [
-        ("agents.openai.base_url", &["model.base_url"][..]),
-        ("agents.openai.api_key", &["model.api_key"]),
-        ("agents.openai.model", &["model.default", "model"]),
-        ("agents.openai.context", &["model.context_length"]),
-    ] {
-        if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
-            setting.hermes = paths.iter().map(|path| (*path).to_owned()).collect();
-            setting.secret = key.ends_with("api_key");
-        }
-    }
-    for (key, name) in [
-        ("chats.allowed_users", "GATEWAY_ALLOWED_USERS"),
-        ("chats.allow_everyone", "GATEWAY_ALLOW_ALL_USERS"),
-        ("sessions.multiplex_profiles", "GATEWAY_MULTIPLEX_PROFILES"),
-    ] {
-        if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
-            setting.env = vec![name.into()];
-        }
-    }
-    for (key, name) in [
-        ("sessions.group_per_user", "group_sessions_per_user"),
-        ("sessions.thread_per_user", "thread_sessions_per_user"),
-        ("sessions.multiplex_profiles", "multiplex_profiles"),
-    ] {
-        if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
-            setting.hermes = vec![name.into(), format!("gateway.{name}")];
-        }
-    }
+    hermes_names::add(&mut list);
     list
 }
 

@@ -51,7 +51,7 @@ const LIVE: [&str; 6] = [
 ];
 
 /// Of a platform, what its adapter has nothing to do with.
-const NOT_THE_ADAPTERS: [&str; 11] = [
+const NOT_THE_ADAPTERS: [&str; 14] = [
     "home_channel",
     "home_channel_name",
     "home_channel_thread",
@@ -63,6 +63,9 @@ const NOT_THE_ADAPTERS: [&str; 11] = [
     "owner",
     "strangers",
     "trusted",
+    "dm_policy",
+    "groups",
+    "group_policy",
 ];
 
 impl Reloader {

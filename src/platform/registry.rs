@@ -452,6 +452,7 @@ fn off_reason(settings: &PlatformConfig, adapter: bool) -> Option<String> {
             (None, false) if name != super::local::NAME => {
                 format!("it is not enabled: set platforms.{name}.enabled")
             }
+            (Some(_), _) => format!("it is not enabled: set platforms.{name}.enabled"),
             _ => format!("it is switched off by platforms.{name}.enabled"),
         };
         return Some(remedy);

@@ -1,13 +1,13 @@
 //! Who may talk to the agent. Nobody, unless somebody has said so.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use crate::config::{Access, Config};
 use crate::platform::local;
-use crate::session::{ChatType, Source};
+use crate::session::{ChatType, Source, WhatsAppIds};
 use crate::store::{Store, StoreError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(super) struct Door {
     pub(super) access: Access,
     /// Who configures a private chat as the home lets its person in.
     pub(super) home_chat: Option<String>,
+    /// How to compare people, where they have several ids.
+    pub(super) whatsapp: Option<WhatsAppIds>,
 }
 
 impl Doors {
@@ -37,6 +39,7 @@ impl Doors {
         let door = |p: &crate::config::PlatformConfig| Door {
             access: p.access.clone(),
             home_chat: p.home_channel.as_ref().map(|home| home.chat_id.clone()),
+            whatsapp: (p.name == "whatsapp").then(|| config.keys.whatsapp.clone()),
         };
         let platforms = config.platforms.iter().map(|p| (p.name.clone(), door(p)));
         Doors {
@@ -73,57 +76,96 @@ impl Doors {
         let Some(user) = &source.user_id else {
             return Ok(false);
         };
-        Ok(store.is_paired(&source.platform, user)? || self.paired_by_hermes(source, user))
+        if door.whatsapp.is_some() {
+            let paired = store.paired(&source.platform)?;
+            if paired.iter().any(|id| door.are_same(id, user)) {
+                return Ok(true);
+            }
+        }
+        Ok(store.is_paired(&source.platform, user)? || self.paired_by_hermes(door, source, user))
     }
 
     /// Hermes keeps those it has let in in a file of its own, in one of two places.
-    fn paired_by_hermes(&self, source: &Source, user: &str) -> bool {
+    fn paired_by_hermes(&self, door: &Door, source: &Source, user: &str) -> bool {
         let name = format!("{}-approved.json", source.platform);
-        ["platforms/pairing", "pairing"]
+        let mut approved = ["platforms/pairing", "pairing"]
             .iter()
-            .any(|place| names(&self.home.join(place).join(&name), user))
+            .flat_map(|place| approved(&self.home.join(place).join(&name)));
+        approved.any(|id| door.are_same(&id, user))
     }
 }
 
-fn names(path: &Path, user: &str) -> bool {
+/// The ids in a pairing file of Hermes.
+fn approved(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).ok();
-    let approved = text.and_then(|text| serde_json::from_str::<Value>(&text).ok());
-    approved.is_some_and(|approved| approved.get(user).is_some())
+    match text.and_then(|text| serde_json::from_str(&text).ok()) {
+        Some(Value::Object(people)) => people.into_iter().map(|(id, _)| id).collect(),
+        _ => Vec::new(),
+    }
 }
 
 impl Door {
     fn lets_in(&self, source: &Source) -> bool {
         let access = &self.access;
-        if access.everyone {
-            return true;
-        }
         let private = source.chat_type == ChatType::Dm;
-        let chat = source.chat_id.as_deref();
-        if self.is_private_home(source) {
+        if !private && !self.hears_group(source) {
+            return false;
+        }
+        if access.everyone || self.is_private_home(source) {
             return true;
         }
-        let all = |ids: &std::collections::BTreeSet<String>| ids.contains("*");
-        if !private && (all(&access.chats) || chat.is_some_and(|id| access.chats.contains(id))) {
+        let all = |ids: &BTreeSet<String>| ids.contains("*");
+        if !private && (all(&access.chats) || lists_chat(&access.chats, source)) {
             return true;
         }
         // What is posted to a channel has no author: its members may only read there, and its admins are its owner's choice.
         if source.chat_type == ChatType::Channel {
-            return chat.is_some() && chat == self.home_chat.as_deref();
+            return self.is_home_chat(source);
         }
         if all(&access.users) || (!private && all(&access.group_users)) {
             return true;
         }
         self.ids_of(source).any(|id| {
-            access.owner.as_deref() == Some(id)
-                || access.users.contains(id)
-                || (!private && access.group_users.contains(id))
+            let is = |other: &str| self.are_same(other, id);
+            access.owner.as_deref().is_some_and(is)
+                || access.users.iter().any(|user| is(user))
+                || (!private && access.group_users.iter().any(|user| is(user)))
         })
     }
 
-    /// Whether this is the private chat that is configured as the home.
+    /// Whether a group is listened to. It lets nobody in by itself.
+    fn hears_group(&self, source: &Source) -> bool {
+        let Some(groups) = &self.access.groups else {
+            return true;
+        };
+        groups.contains("*")
+            || lists_chat(groups, source)
+            || lists_chat(&self.access.chats, source)
+            || self.is_home_chat(source)
+    }
+
+    fn is_home_chat(&self, source: &Source) -> bool {
+        source.chat_id.is_some() && source.chat_id == self.home_chat
+    }
+
+    /// Whether this is the private chat that is configured as the home, by its own id or by its person's.
     pub(super) fn is_private_home(&self, source: &Source) -> bool {
-        let chat = source.chat_id.as_deref();
-        source.chat_type == ChatType::Dm && chat.is_some() && chat == self.home_chat.as_deref()
+        let Some(home) = self.home_chat.as_deref() else {
+            return false;
+        };
+        let ids = source.chat_id.as_deref().into_iter();
+        source.chat_type == ChatType::Dm
+            && ids
+                .chain(self.ids_of(source))
+                .any(|id| self.are_same(home, id))
+    }
+
+    /// Whether both ids are the same person's.
+    pub(super) fn are_same(&self, one: &str, other: &str) -> bool {
+        match &self.whatsapp {
+            Some(ids) => one == other || ids.are_same(one, other),
+            None => one == other,
+        }
     }
 
     /// The ids that a person is known by.
@@ -131,6 +173,13 @@ impl Door {
         let ids = [&source.user_id, &source.user_id_alt];
         ids.into_iter().flatten().map(String::as_str)
     }
+}
+
+/// Whether a list names the chat. On Signal it does so without the prefix of groups.
+fn lists_chat(chats: &BTreeSet<String>, source: &Source) -> bool {
+    let ids = [&source.chat_id, &source.chat_id_alt];
+    let mut ids = ids.into_iter().flatten().map(String::as_str);
+    ids.any(|id| chats.contains(id) || chats.contains(id.strip_prefix("group:").unwrap_or(id)))
 }
 
 #[cfg(test)]
@@ -141,6 +190,7 @@ mod tests {
         Door {
             access,
             home_chat: Some("7".into()),
+            whatsapp: None,
         }
     }
 
@@ -151,7 +201,7 @@ mod tests {
         }
     }
 
-    fn ids(ids: &[&str]) -> std::collections::BTreeSet<String> {
+    fn ids(ids: &[&str]) -> BTreeSet<String> {
         ids.iter().map(|id| (*id).to_owned()).collect()
     }
 
@@ -195,5 +245,89 @@ mod tests {
             let source = said(chat_type, chat, user);
             assert_eq!(door.lets_in(&source), expected, "{source:?}");
         }
+    }
+
+    fn group(platform: &str, chat: &str, user: &str) -> Source {
+        Source {
+            user_id: Some(user.to_owned()),
+            ..Source::new(platform, ChatType::Group, chat)
+        }
+    }
+
+    #[test]
+    fn a_list_of_groups_lets_nobody_in() {
+        let signal = |groups: &[&str]| {
+            door(Access {
+                users: ids(&["+1"]),
+                groups: Some(ids(groups)),
+                ..Access::default()
+            })
+        };
+        let mine = group("signal", "group:abc=", "+1");
+        let strangers = group("signal", "group:abc=", "+2");
+        for (listed, heard) in [
+            (&["*"][..], true),
+            (&["abc="], true),
+            (&["group:abc="], true),
+            (&["other"], false),
+            (&[], false),
+        ] {
+            assert_eq!(signal(listed).lets_in(&mine), heard, "{listed:?}");
+            assert!(!signal(listed).lets_in(&strangers), "{listed:?}");
+        }
+        // In private chats the list says nothing.
+        assert!(signal(&[]).lets_in(&said(ChatType::Dm, "+1", Some("+1"))));
+        // The group that is the home is heard.
+        let mut at_home = signal(&[]);
+        at_home.home_chat = Some("group:abc=".into());
+        assert!(at_home.lets_in(&mine) && !at_home.lets_in(&strangers));
+    }
+
+    #[test]
+    fn a_person_of_whatsapp_is_known_by_every_id() {
+        let home = tempfile::tempdir().unwrap();
+        let session = home.path().join("platforms/whatsapp/session");
+        std::fs::create_dir_all(&session).unwrap();
+        let reverse = session.join("lid-mapping-999_reverse.json");
+        std::fs::write(reverse, "\"15551234567\"").unwrap();
+        let door = |users: &[&str], home_chat: &str| Door {
+            access: Access {
+                users: ids(users),
+                ..Access::default()
+            },
+            home_chat: Some(home_chat.to_owned()),
+            whatsapp: Some(WhatsAppIds::of_home(home.path())),
+        };
+        let dm = |id: &str| Source {
+            user_id: Some(id.to_owned()),
+            ..Source::new("whatsapp", ChatType::Dm, id)
+        };
+        let listed = door(&["+1 555 123-4567"], "-");
+        let at_home = door(&[], "+15551234567");
+        for id in [
+            "15551234567@s.whatsapp.net",
+            "15551234567:3@s.whatsapp.net",
+            "999@lid",
+        ] {
+            assert!(listed.lets_in(&dm(id)), "{id}");
+            assert!(at_home.lets_in(&dm(id)), "{id}");
+        }
+        for id in ["15551234568@s.whatsapp.net", "998@lid", "@lid"] {
+            assert!(!listed.lets_in(&dm(id)), "{id}");
+            assert!(!at_home.lets_in(&dm(id)), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_home_that_names_a_person_is_their_private_chat() {
+        let mut slack = door(Access::default());
+        slack.home_chat = Some("U1".into());
+        let dm = |user: &str| Source {
+            user_id: Some(user.to_owned()),
+            ..Source::new("slack", ChatType::Dm, "D0DM")
+        };
+        assert!(slack.lets_in(&dm("U1")));
+        assert!(!slack.lets_in(&dm("U2")));
+        assert!(!slack.lets_in(&group("slack", "C0", "U1")));
     }
 }

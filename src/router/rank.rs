@@ -73,7 +73,7 @@ impl super::doors::Door {
             return Rank::Guest;
         }
         let at_home = self.is_private_home(source);
-        let is = |id: &str| self.ids_of(source).any(|own| own == id);
+        let is = |id: &str| self.ids_of(source).any(|own| self.are_same(own, id));
         match self.access.owner() {
             Some(owner) if is(owner) => Rank::Owner,
             // Some platforms give a private chat another id than its person's.
@@ -116,6 +116,7 @@ mod tests {
                 ..Access::default()
             },
             home_chat: home.map(str::to_owned),
+            whatsapp: None,
         }
     }
 

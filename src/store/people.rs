@@ -36,6 +36,19 @@ impl Store {
         })
     }
 
+    /// The ids of all people who were let in on a platform.
+    pub fn paired(&self, platform: &str) -> Result<Vec<String>, StoreError> {
+        self.look(|c| {
+            let mut statement = c.prepare_cached(
+                "SELECT user_id FROM hermesd_people WHERE platform = ?1 AND approved_at IS NOT NULL",
+            )?;
+            let ids = statement
+                .query_map([platform], |row| row.get(0))?
+                .collect::<Result<_, _>>()?;
+            Ok(ids)
+        })
+    }
+
     /// Somebody unknown has written. `words` makes what they are told of their code; it is kept with the code.
     pub async fn ask_to_pair(
         &self,
