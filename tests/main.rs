@@ -54,6 +54,7 @@ mod odd_rows;
 mod one_chat;
 mod ownership;
 mod power_cut;
+mod private_modes;
 mod recovery;
 mod reload;
 mod rollback;
