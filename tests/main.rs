@@ -52,6 +52,7 @@ mod metrics;
 mod name_lookup;
 mod odd_rows;
 mod one_chat;
+mod outgoing_files;
 mod ownership;
 mod power_cut;
 mod private_modes;

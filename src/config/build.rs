@@ -98,7 +98,9 @@ pub(super) fn build(
             backlog_age: get.duration_or_off("chats.backlog_age"),
             stream: get.flag("chats.stream"),
             largest_file: get.integer("chats.largest_file") as u64 * 1_000_000,
-            send_files_from: files_from(&home, environment, &get),
+            send_files_from: files_from(environment, &get),
+            files_quota: get.integer("chats.files_quota") as u64 * 1_000_000,
+            files_age: get.duration_or_off("chats.files_age"),
         },
         platforms: PLATFORMS.iter().map(|name| platform(name, &get)).collect(),
         telegram: TelegramConfig {
@@ -211,11 +213,11 @@ fn access(name: &str, get: &Getter) -> Access {
     }
 }
 
-fn files_from(home: &Path, environment: &BTreeMap<String, String>, get: &Getter) -> Vec<PathBuf> {
+fn files_from(environment: &BTreeMap<String, String>, get: &Getter) -> Vec<PathBuf> {
     let named = get.set("chats.send_files_from").into_iter();
     named
         .map(|path| places::absolute(Path::new(&path), environment))
-        .chain([home.join("files"), std::env::temp_dir()])
+        .chain([std::env::temp_dir()])
         .collect()
 }
 

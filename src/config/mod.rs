@@ -93,6 +93,10 @@ pub struct ChatsConfig {
     pub largest_file: u64,
     /// Where files that an agent names may be sent from.
     pub send_files_from: Vec<PathBuf>,
+    /// How much the files of chats may take, in bytes; copies that wait to be sent may take as much again.
+    pub files_quota: u64,
+    /// `None` keeps them for ever.
+    pub files_age: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]

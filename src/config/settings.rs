@@ -324,7 +324,22 @@ fn all() -> Vec<Setting> {
         "chats.send_files_from",
         Kind::List,
         None,
-        "Directories from which an agent may send files, besides the session's own, the home's files/ and the temporary one.",
+        "Directories from which an agent may send files, besides the session's own, the temporary one and what this chat has sent. Neither / nor your home directory can be one.",
+    );
+    add(
+        "chats.files_quota",
+        Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        Some("1000"),
+        "How many megabytes of files from chats are kept. Above it the chat that holds most loses its oldest files.",
+    );
+    add(
+        "chats.files_age",
+        time_or_off(SECOND),
+        Some("30d"),
+        "Files from chats are removed after this; 0 keeps them.",
     );
 
     for (hook, when) in HOOKS {

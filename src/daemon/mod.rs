@@ -12,7 +12,7 @@ mod service;
 mod stop;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -201,6 +201,8 @@ impl Daemon {
             metrics,
         } = self;
         let Shutdown { draining, cut } = shutdown.clone();
+        // File systems look at their clock less often than we do.
+        let started = SystemTime::now() - Duration::from_millis(100);
         let tasks = TaskTracker::new();
         let control_stop = CancellationToken::new();
         tasks.spawn(control::serve(
@@ -253,6 +255,7 @@ impl Daemon {
             tasks.spawn(reloader.run(reload));
         }
         tasks.spawn(prune(store.clone(), draining.clone()));
+        tasks.spawn(router.clone().tidy_files(started, draining.clone()));
         tasks.spawn(service::tell_status(platforms, desk.bus.listen(), draining));
         tasks.close();
 
