@@ -110,6 +110,10 @@ pub(super) fn build(
             free_chats: get.set("platforms.telegram.free_chats"),
             messages_per_second: get.integer("platforms.telegram.messages_per_second"),
             poll: get.duration("platforms.telegram.poll"),
+            local_files: get
+                .text("platforms.telegram.local_files")
+                .map(|path| places::absolute(Path::new(&path), environment))
+                .unwrap_or_default(),
         },
         home,
         home_is_explicit,

@@ -81,6 +81,8 @@ pub struct TelegramConfig {
     pub messages_per_second: usize,
     /// How long one poll waits for news.
     pub poll: Duration,
+    /// Where a Bot API server on this machine keeps its files.
+    pub local_files: PathBuf,
 }
 
 /// What holds for the chats of all platforms.

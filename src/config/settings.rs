@@ -87,7 +87,7 @@ fn all() -> Vec<Setting> {
         "control.group",
         Kind::Text,
         None,
-        "Unix group whose members may use the control socket besides the owner and root.",
+        "Unix group whose members may use the control socket besides the owner and root. The socket then has to be outside of the home.",
     );
     add(
         "control.max_connections",

@@ -367,7 +367,7 @@ pub async fn run(
     let (listener, socket) = match activated {
         Some((listener, path)) => (listener, path.unwrap_or(config.control.socket)),
         None => {
-            let listener = listener::bind(&config.control.socket, doorman.gid())?;
+            let listener = listener::bind(&config.control.socket, doorman.gid(), &config.home)?;
             (listener, config.control.socket)
         }
     };
