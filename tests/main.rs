@@ -58,6 +58,7 @@ mod outgoing_files;
 mod ownership;
 mod power_cut;
 mod private_modes;
+mod private_text;
 mod recovery;
 mod reload;
 mod rollback;

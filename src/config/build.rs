@@ -8,6 +8,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 use super::access::person_of;
+use super::mask::masked;
 use super::{
     Access, AgentConfig, ChatsConfig, Config, ConfigError, ControlConfig, HandoffConfig, LogConfig,
     PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value, credentials, layers, places,
@@ -87,6 +88,7 @@ pub(super) fn build(
             target: get.text("log.target").unwrap_or_default(),
         },
         metrics_listen: metrics_listen(&get)?,
+        metrics_hosts: get.set("metrics.hosts").into_iter().collect(),
         hooks: HooksConfig {
             programs: HOOKS
                 .into_iter()
@@ -141,7 +143,8 @@ fn words(get: &Getter, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
     match shlex::split(&text).filter(|words| !words.is_empty()) {
         Some(words) => Ok(Some(words)),
         None => Err(ConfigError::Invalid(vec![format!(
-            "{key}: a quote is not closed in {text:?}"
+            "{key}: a quote is not closed in {:?}",
+            masked(&text)
         )])),
     }
 }

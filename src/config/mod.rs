@@ -10,6 +10,7 @@ mod credentials;
 mod dotenv;
 mod hermes;
 mod layers;
+mod mask;
 pub mod places;
 mod platform_settings;
 pub mod settings;
@@ -162,6 +163,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Where metrics are served over HTTP, if anywhere.
     pub metrics_listen: Option<SocketAddr>,
+    /// Names that a collector may use there.
+    pub metrics_hosts: Vec<String>,
     pub hooks: HooksConfig,
     pub chats: ChatsConfig,
     pub platforms: Vec<PlatformConfig>,
@@ -201,7 +204,7 @@ impl Config {
         self.resolved.iter().map(|(key, r)| {
             let shown = match settings::find(key) {
                 Some(s) if s.secret => Value::Text("********".into()),
-                _ => r.value.clone(),
+                _ => r.value.masked(),
             };
             (key.as_str(), shown, &r.origin)
         })
@@ -210,8 +213,28 @@ impl Config {
 
 /// Reads every source and returns the validated configuration.
 pub fn load(overrides: &Overrides) -> Result<Config, ConfigError> {
-    let environment: BTreeMap<String, String> = std::env::vars().collect();
-    load_with(overrides, &environment)
+    load_with(overrides, &environment()?)
+}
+
+/// The environment as text. What is no text is an error where it is read, and is left out elsewhere.
+pub fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
+    let mut read = BTreeMap::new();
+    for (name, value) in std::env::vars_os() {
+        let Ok(name) = name.into_string() else {
+            continue;
+        };
+        match value.into_string() {
+            Ok(value) => {
+                read.insert(name, value);
+            }
+            Err(_) if places::VARIABLES.contains(&&*name) || settings::is_variable(&name) => {
+                let fault = format!("environment {name}: its value is not UTF-8");
+                return Err(ConfigError::Invalid(vec![fault]));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(read)
 }
 
 /// [`load`] with the environment handed in, so that tests need not touch their own.

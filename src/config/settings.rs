@@ -37,6 +37,13 @@ pub fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|s| s.key == key)
 }
 
+/// Whether a setting is read from this variable of the environment.
+pub(super) fn is_variable(name: &str) -> bool {
+    SETTINGS
+        .iter()
+        .any(|setting| setting.own_env() == name || setting.env.iter().any(|env| env == name))
+}
+
 /// The known key or section that is spelled most like this one.
 pub fn nearest(key: &str) -> Option<&'static str> {
     let sections = SETTINGS
@@ -288,6 +295,12 @@ fn all() -> Vec<Setting> {
         Kind::Flag,
         Some("false"),
         "Allow metrics.listen to be an address that other machines can reach. Anybody there can read the numbers.",
+    );
+    add(
+        "metrics.hosts",
+        Kind::List,
+        None,
+        "Names under which a collector asks for metrics, if it uses neither the address nor a loopback name. A request with another Host is refused.",
     );
 
     add(

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::mask::masked;
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Text(String),
@@ -110,6 +112,17 @@ impl Kind {
                 Some(Value::Duration(d))
             }
             _ => None,
+        }
+    }
+}
+
+impl Value {
+    /// Without passwords and tokens inside of addresses and command lines.
+    pub(super) fn masked(&self) -> Value {
+        match self {
+            Value::Text(text) => Value::Text(masked(text)),
+            Value::List(items) => Value::List(items.iter().map(|item| masked(item)).collect()),
+            other => other.clone(),
         }
     }
 }

@@ -229,7 +229,8 @@ impl Daemon {
         if let Some(listener) = metrics {
             let desk = desk.clone();
             let text = move || std::future::ready(desk.metrics_text());
-            tasks.spawn(http::serve(listener, text, control_stop.clone()));
+            let hosts = config.metrics_hosts.clone();
+            tasks.spawn(http::serve(listener, hosts, text, control_stop.clone()));
         }
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
@@ -347,6 +348,10 @@ pub async fn run(
     load: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
 ) -> Result<(), DaemonError> {
     let doorman = Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
+    // Our memory and environment hold tokens: agents and hooks that run as the same user must not read them in /proc.
+    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
+        tracing::warn!(%error, "other programs of this user can read the memory of this process");
+    }
     // Before anyone can know that we are here: a stop that comes early is a clean one too.
     let stop = Shutdown::default();
     let hangups = stop::on_signals(&stop)?;

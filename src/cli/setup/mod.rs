@@ -53,7 +53,7 @@ async fn guide(
     wish: &SetupArgs,
 ) -> Result<(), CliError> {
     let asks = !wish.no_input && ask::can_ask();
-    let environment = std::env::vars().collect();
+    let environment = config::environment()?;
     let path = places::file_to_write(overrides.config.as_deref(), &environment);
     let path = path.ok_or_else(|| {
         refused(
