@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::bot::{Bot, Side};
 use crate::support::telegram::{ADA, BEN};
-use crate::support::{Daemon, program, told, until};
+use crate::support::{Daemon, program, seed_session, told, until};
 
 const KEY: &str = "the owner's private key";
 
@@ -107,25 +107,26 @@ fn a_file_that_is_swapped_for_a_link_before_it_is_sent_leaves_as_it_was() {
 fn links_and_second_names_of_a_key_are_refused_like_what_is_not_there() {
     let attack = Attack::begin("");
     let key = attack.file("keys/notes.txt", KEY);
-    let missing = attack.outside.path().join("tmp/missing.txt");
-    attack.refused(&missing);
-    let link = attack.outside.path().join("tmp/link.txt");
-    symlink(&key, &link).unwrap();
-    attack.refused(&link);
     let hard = attack.outside.path().join("tmp/hard.txt");
     std::fs::hard_link(&key, &hard).unwrap();
     attack.refused(&hard);
-    attack.refused(&key);
     for name in ["state.db.bak", "id_ecdsa", "passwords.kdbx", ".env.local"] {
         attack.refused(&attack.file(&format!("tmp/{name}"), KEY));
     }
+    let link = attack.outside.path().join("tmp/link.txt");
+    symlink(&key, &link).unwrap();
+    attack.refused(&link);
+    attack.refused(&key);
+    attack.refused(&attack.outside.path().join("tmp/missing.txt"));
 }
 
 #[test]
 fn a_session_at_the_root_or_at_home_makes_nothing_sendable() {
     let attack = Attack::begin("");
     let notes = attack.file("private/notes.txt", KEY);
-    attack.refused(&notes);
+    attack.bot.api.says(attack.chat, None, &ADA, "hello");
+    let api = &attack.bot.api;
+    api.until_message(attack.chat, None, |m| m.text == "ready");
     let home = attack.bot.home.path();
     let at = |cwd: &Path| {
         let set = "UPDATE sessions SET cwd = ?1";
@@ -138,17 +139,36 @@ fn a_session_at_the_root_or_at_home_makes_nothing_sendable() {
     attack.bot.home.write("work/plan.txt", "a plan");
     at(home);
     attack.refused(&home.join("diary.txt"));
+    // A directory of the home that is worked in is one to send from.
     at(&home.join("work"));
-    attack.bot.home.write(
-        "agent.reply",
-        &format!("MEDIA:{}", home.join("work/plan.txt").display()),
-    );
-    attack.bot.api.says(attack.chat, None, &ADA, "the plan");
-    // The hermesd home is the person's home here, and a directory of it that is worked in is a root.
-    attack
-        .bot
-        .api
-        .until_message(attack.chat, None, |m| m.file.is_some());
+    let plan = home.join("work/plan.txt").display().to_string();
+    let home = &attack.bot.home;
+    home.write("agent.reply", &format!("MEDIA:{plan}"));
+    api.says(attack.chat, None, &ADA, "the plan");
+    api.until_message(attack.chat, None, |m| m.file.is_some());
+}
+
+#[tokio::test]
+async fn a_handoffs_reply_brings_its_file_and_leaves_no_copy() {
+    let bot = Bot::at_home(|api| api.private(&ADA));
+    seed_session(&bot.home).await;
+    bot.home.write("work/plan.txt", "a plan");
+    let work = bot.home.path().join("work").display().to_string();
+    let set = "UPDATE sessions SET cwd = ?1";
+    bot.home.sqlite().execute(set, [&work]).unwrap();
+    let (command, _) = program(&bot.home, "agent", "cat \"$0.reply\"");
+    let reply = format!("I am here. MEDIA:{work}/plan.txt");
+    bot.home.write("agent.reply", &reply);
+    let _daemon = bot.start_with(&[
+        ("HERMESD_AGENT_DEFAULT", "command"),
+        ("HERMESD_AGENTS_COMMAND_COMMAND", &command),
+    ]);
+    let handed = bot.hand_off();
+    assert_eq!(handed.code, 0, "{handed:?}");
+    let sent = bot.api.until_message(bot.chat, None, |m| m.file.is_some());
+    assert_eq!(sent.file.unwrap().bytes.as_ref(), b"a plan");
+    let copies = std::fs::read_dir(bot.home.path().join("outgoing")).unwrap();
+    assert_eq!(copies.count(), 0);
 }
 
 #[test]

@@ -288,3 +288,32 @@ fn a_variable_that_is_no_text_is_left_out_or_named() {
         }
     }
 }
+
+#[test]
+fn a_daemon_serves_beside_variables_that_are_no_text() {
+    let home = Home::new();
+    let odd = OsStr::from_bytes(b"\xff\xfe");
+    let mut command = home.command(env!("CARGO_BIN_EXE_hermesd"));
+    for name in [
+        "SOMEBODY_ELSES",
+        "NOTIFY_SOCKET",
+        "WATCHDOG_USEC",
+        "LISTEN_FDS",
+        "LISTEN_PID",
+        "JOURNAL_STREAM",
+        "HTTPS_PROXY",
+        "RUST_LOG",
+        "TZ",
+    ] {
+        command.env(name, odd);
+    }
+    let mut daemon = command.stderr(std::process::Stdio::null()).spawn().unwrap();
+    let answered = until("it answers or ends", || {
+        let ended = daemon.try_wait().unwrap().is_some();
+        let answers = home.socket().exists() && home.hermesctl(&["status"]).code == 0;
+        (ended || answers).then_some(answers)
+    });
+    daemon.kill().unwrap();
+    daemon.wait().unwrap();
+    assert!(answered, "it has ended");
+}
