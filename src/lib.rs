@@ -21,6 +21,7 @@ pub mod message_id;
 pub mod metrics;
 mod name_lookup;
 pub mod platform;
+mod private;
 pub mod protocol;
 pub mod router;
 pub mod session;

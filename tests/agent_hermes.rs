@@ -20,11 +20,13 @@ fn start(home: &Home, script: &str) -> (Daemon, std::path::PathBuf) {
 }
 
 #[tokio::test]
-async fn one_that_ends_at_once_is_told_of_with_its_last_words() {
+async fn one_that_ends_at_once_is_told_of_and_its_last_words_are_logged() {
     let home = Home::new();
-    let (_daemon, _) = start(&home, "echo 'No module named tui_gateway' >&2; exit 1");
+    let (daemon, _) = start(&home, "echo 'No module named tui_gateway' >&2; exit 1");
     let talk = home.talk(&[], "hello\n");
-    assert!(talk.error(0).contains("No module named"), "{talk:?}");
+    assert!(talk.error(0).contains("Hermes has ended"), "{talk:?}");
+    assert!(!talk.error(0).contains("No module named"), "{talk:?}");
+    assert!(daemon.log().contains("No module named"), "{}", daemon.log());
     // The words are kept all the same, once.
     assert_eq!(crate::chats::spoken(&home, &talk.session), ["user: hello"]);
 }

@@ -34,7 +34,7 @@ fn ask(address: &str, request: &str) -> (String, String) {
 }
 
 fn get(address: &str) -> Scrape {
-    let (head, body) = ask(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    let (head, body) = ask(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
     let length = format!("Content-Length: {}", body.len());

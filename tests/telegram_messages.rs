@@ -15,9 +15,9 @@ use crate::support::until;
 
 /// The files that the home has got, with their modes.
 fn saved(bot: &Bot) -> Vec<(PathBuf, u32)> {
-    let directory = bot.home.path().join("files/telegram");
-    let mut found: Vec<_> = std::fs::read_dir(directory)
-        .unwrap()
+    let chats = std::fs::read_dir(bot.home.path().join("files/telegram")).unwrap();
+    let mut found: Vec<_> = chats
+        .flat_map(|chat| std::fs::read_dir(chat.unwrap().path()).unwrap())
         .map(|entry| entry.unwrap())
         .map(|entry| {
             let mode = entry.metadata().unwrap().permissions().mode();

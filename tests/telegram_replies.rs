@@ -84,12 +84,14 @@ fn a_long_answer_comes_in_pieces_in_order_with_its_code_whole() {
 #[test]
 fn files_that_an_agent_names_are_sent_where_that_is_allowed() {
     let (bot, chat, _daemon) = says("");
-    bot.home.write("files/report.pdf", "%PDF of a report");
-    bot.home.write("secret.txt", "nobody's business");
+    bot.home.write(
+        &format!("files/telegram/chat{chat}/report.pdf"),
+        "%PDF of a report",
+    );
     let at = |name: &str| bot.home.path().join(name).display().to_string();
     let reply = format!(
         "Here it is.\nMEDIA:{}\nMEDIA:{}\n",
-        at("files/report.pdf"),
+        at(&format!("files/telegram/chat{chat}/report.pdf")),
         at(".env")
     );
     bot.home.write("agent.reply", &reply);

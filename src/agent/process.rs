@@ -1,7 +1,9 @@
-//! A program that answers: started without a shell, in a process group of its own, with what it complains about at hand.
+//! A program that answers: started without a shell, in a process group of its own, without our secrets in its environment. What
+//! it complains about goes to the log.
 //! Dropped, it ends with everything that it started.
 
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
@@ -14,8 +16,9 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::AgentError;
+use crate::config::PLATFORMS;
 
-/// What is kept of a program's complaints, for whoever asks why it ended.
+/// What is kept of a program's complaints, for the log when it fails.
 const KEPT_LINES: usize = 20;
 const KEPT_LINE: usize = 500;
 const LONGEST_LINE: u64 = 64 << 10;
@@ -59,14 +62,20 @@ impl Program {
         };
         command
             .args(arguments)
-            .envs(self.environment.iter().cloned())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
-        for name in &self.withheld {
+        for name in self.withheld.iter().map(OsString::from) {
             command.env_remove(name);
         }
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(is_ours_alone) {
+                command.env_remove(name);
+            }
+        }
+        // After what is taken out: what is set for it is meant for it.
+        command.envs(self.environment.iter().cloned());
         if which(program).is_none() {
             return Err(AgentError::Failed(format!(
                 "{program} is not there, or not executable"
@@ -101,7 +110,7 @@ impl Process {
         pipes.ok_or_else(|| AgentError::Failed(format!("{} has no pipes", self.name)))
     }
 
-    /// Waits for its end, and may be asked again. An error says how it ended, with its last complaints.
+    /// Waits for its end, and may be asked again. An error says how it ended.
     pub(super) async fn ended(&mut self) -> Result<(), AgentError> {
         let status = self.child.wait().await;
         // Its group may still run; a number that is free again must not be killed later.
@@ -120,17 +129,22 @@ impl Process {
         }
     }
 
-    /// A failure with the program's own last words.
+    /// A failure. The program's own last words go to the log: they may hold secrets and paths, and the error goes to a chat.
     pub(super) fn complained(&self, what: &str) -> AgentError {
         let complaints = self
             .complaints
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         let tail: Vec<&str> = complaints.iter().map(String::as_str).collect();
-        AgentError::Failed(match tail.as_slice() {
-            [] => what.to_owned(),
-            lines => format!("{what}: {}", lines.join(" / ")),
-        })
+        if tail.is_empty() {
+            return AgentError::Failed(what.to_owned());
+        }
+        tracing::warn!(
+            agent = self.name,
+            complaints = tail.join(" / "),
+            "an agent failed: {what}"
+        );
+        AgentError::Failed(format!("{what}; the daemon's log says more"))
     }
 }
 
@@ -142,7 +156,54 @@ impl Drop for Process {
     }
 }
 
-/// To the log, and the last lines for whoever asks.
+/// Variables with which the service manager speaks to us.
+const FROM_SERVICE_MANAGER: [&str; 13] = [
+    "CREDENTIALS_DIRECTORY",
+    "FDSTORE",
+    "INVOCATION_ID",
+    "JOURNAL_STREAM",
+    "LISTEN_FDNAMES",
+    "LISTEN_FDS",
+    "LISTEN_PID",
+    "LISTEN_PIDFDID",
+    "MAINPID",
+    "MANAGERPID",
+    "NOTIFY_SOCKET",
+    "WATCHDOG_PID",
+    "WATCHDOG_USEC",
+];
+/// Other places where Hermes talks to people.
+const OTHER_PLATFORMS: [&str; 12] = [
+    "bluebubbles",
+    "dingtalk",
+    "email",
+    "feishu",
+    "hass",
+    "homeassistant",
+    "mattermost",
+    "sms",
+    "teams",
+    "twilio",
+    "webhook",
+    "wecom",
+];
+const SECRETS: [&str; 6] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"];
+
+/// Whether a variable is between us and the service manager, or a secret of any platform.
+fn is_ours_alone(name: &str) -> bool {
+    if FROM_SERVICE_MANAGER.contains(&name) {
+        return true;
+    }
+    let upper = name.to_ascii_uppercase();
+    let of_platform = upper.strip_prefix("HERMESD_PLATFORMS_").unwrap_or(&upper);
+    of_platform.split_once('_').is_some_and(|(platform, rest)| {
+        let platform = platform.to_ascii_lowercase();
+        (PLATFORMS.contains(&&*platform) || OTHER_PLATFORMS.contains(&&*platform))
+            && SECRETS.iter().any(|secret| rest.contains(secret))
+    })
+}
+
+/// To the log, and the last lines for when it fails.
 async fn listen(name: &str, stderr: impl AsyncRead + Unpin, kept: Arc<Mutex<VecDeque<String>>>) {
     let mut stderr = BufReader::new(stderr);
     let mut bytes = Vec::new();
@@ -187,4 +248,37 @@ pub(super) fn which(program: &str) -> Option<PathBuf> {
     std::env::split_paths(&path)
         .map(|directory| directory.join(program))
         .find(|path| is_program(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_ours_alone;
+
+    #[test]
+    fn secrets_of_all_platforms_are_withheld() {
+        for name in [
+            "NOTIFY_SOCKET",
+            "WATCHDOG_USEC",
+            "LISTEN_FDS",
+            "CREDENTIALS_DIRECTORY",
+            "TELEGRAM_BOT_TOKEN",
+            "SLACK_APP_TOKEN",
+            "SLACK_SIGNING_SECRET",
+            "MATRIX_PASSWORD",
+            "MATRIX_RECOVERY_KEY",
+            "TWILIO_AUTH_TOKEN",
+            "HERMESD_PLATFORMS_DISCORD_TOKEN",
+        ] {
+            assert!(is_ours_alone(name), "{name}");
+        }
+        for name in [
+            "PATH",
+            "HOME",
+            "OPENAI_API_KEY",
+            "TELEGRAM_HOME_CHANNEL",
+            "ANTHROPIC_API_KEY",
+        ] {
+            assert!(!is_ours_alone(name), "{name}");
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! `hermesd demo`: the whole road on a machine with nothing configured. A real daemon process in a temporary home, a
 //! session with some history, a handoff over the real socket, and the thread to go on in.
 
+use std::fs::Permissions;
 use std::io::IsTerminal;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -15,6 +17,7 @@ use super::output::{BOLD, FAINT, Output};
 use super::{CliError, attach};
 use crate::client::Client;
 use crate::config::{self, Config, Overrides};
+use crate::private;
 use crate::protocol::{Call, HandoffRequest, HandoffView, LocalMessageView, LocalRead};
 use crate::session::transcript::Role;
 use crate::store::{NewMessage, OpenMode, Store};
@@ -26,6 +29,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
     let out = Output::new(false);
     let home = tempfile::Builder::new()
         .prefix("hermesd-demo-")
+        .permissions(Permissions::from_mode(private::DIRECTORY))
         .tempdir()
         .map_err(|e| CliError::Other(format!("no temporary home: {e}")))?;
     let socket = home.path().join("control.sock");

@@ -29,13 +29,19 @@ pub(super) async fn run(
     output: Option<&Path>,
 ) -> Result<(), CliError> {
     let whole = load(backend, config, name).await?;
-    let text = match format {
-        // What `--json` asks for cannot be Markdown, unless that goes elsewhere.
-        ExportFormat::Markdown if output.is_some() || !out.is_json() => markdown(&whole),
-        _ => serde_json::to_string_pretty(&whole).map_err(|e| CliError::Other(e.to_string()))?,
+    // What `--json` asks for cannot be Markdown, unless that goes elsewhere.
+    let is_markdown = format == ExportFormat::Markdown && (output.is_some() || !out.is_json());
+    let text = match is_markdown {
+        true => markdown(&whole),
+        false => {
+            serde_json::to_string_pretty(&whole).map_err(|e| CliError::Other(e.to_string()))?
+        }
     };
     let Some(file) = output else {
-        return out.text(text.trim_end());
+        return match is_markdown {
+            true => out.text(text.trim_end()),
+            false => out.json(&text),
+        };
     };
     write(file, &text)?;
     let (file, count) = (file.display().to_string(), whole.messages.len());

@@ -10,5 +10,5 @@ pub(super) async fn run(backend: &Backend, out: &Output) -> Result<(), CliError>
     let client = backend.daemon()?;
     let metrics: MetricsView = client.call(Call::Metrics(Nothing {})).await?;
     out.value(&text::families(&metrics.text))?;
-    out.raw(&metrics.text)
+    out.line(metrics.text.trim_end())
 }

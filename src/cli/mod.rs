@@ -23,6 +23,7 @@ mod resume;
 mod sessions;
 mod setup;
 mod status;
+mod visible;
 
 pub use args::Args;
 pub use error::CliError;

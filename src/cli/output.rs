@@ -1,4 +1,5 @@
-//! The only writer of stdout and stderr. Colours only on a terminal that wants them; a closed pipe is not an error.
+//! The only writer of stdout and stderr. Colours only on a terminal that wants them; a closed pipe is not an error. Text for
+//! people is made [`visible`] here, and JSON is escaped: strangers and agents cannot steer the terminal.
 
 use std::io::{IsTerminal, Write};
 
@@ -6,6 +7,7 @@ use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
 use super::CliError;
+use super::visible::{self, escaped, in_one_line, visible};
 
 pub struct Output {
     json: bool,
@@ -35,13 +37,18 @@ impl Output {
         if self.json {
             Ok(())
         } else {
-            write_line(text.as_ref())
+            write_line(&visible(text.as_ref()))
         }
     }
 
     /// What was asked for in a format of its own, whatever the mode.
     pub fn text(&self, text: &str) -> Result<(), CliError> {
-        write_line(text)
+        write_line(&visible(text))
+    }
+
+    /// JSON that was asked for, whatever the mode.
+    pub fn json(&self, json: &str) -> Result<(), CliError> {
+        write_line(&escaped(json))
     }
 
     /// One JSON value on a line, in JSON mode.
@@ -49,10 +56,21 @@ impl Output {
         if !self.json {
             return Ok(());
         }
-        write_line(&serde_json::to_string(value).map_err(|e| CliError::Other(e.to_string()))?)
+        let json = serde_json::to_string(value).map_err(|e| CliError::Other(e.to_string()))?;
+        self.json(&json)
     }
 
-    /// Text without a line end, for people on a terminal.
+    /// A question, or another text without a line end, for people on a terminal.
+    pub fn ask(&self, text: &str) -> Result<(), CliError> {
+        self.raw(&visible(text))
+    }
+
+    /// A line that the next one overwrites.
+    pub fn passing(&self, text: &str) -> Result<(), CliError> {
+        self.raw(&format!("\r{}", visible(text)))
+    }
+
+    /// Signs for the terminal, and rows of Markdown, which has no others in it. What others wrote does not come this way.
     pub fn raw(&self, text: &str) -> Result<(), CliError> {
         if self.json || text.is_empty() {
             return Ok(());
@@ -80,7 +98,7 @@ impl Output {
 
     pub fn styled(&self, style: Style, text: &str) -> String {
         if self.colour {
-            format!("{style}{text}{style:#}")
+            visible::styled(style, text)
         } else {
             text.to_owned()
         }
@@ -88,6 +106,10 @@ impl Output {
 
     /// Columns as wide as their widest cell, the header in bold.
     pub fn table(&self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+        let rows: Vec<Vec<String>> = rows
+            .iter()
+            .map(|row| row.iter().map(|cell| in_one_line(cell)).collect())
+            .collect();
         let width = |column: usize| {
             let cells = rows.iter().map(|row| row[column].chars().count());
             cells
@@ -134,7 +156,7 @@ fn unwritable(error: std::io::Error) -> CliError {
     }
 }
 
-/// A prompt without a line end, on a terminal.
+/// A prompt of ours without a line end, on a terminal.
 pub fn prompt(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout
@@ -148,7 +170,7 @@ pub fn report(error: &CliError, json: bool) {
         return;
     }
     if json {
-        let _ = write_line(&in_json(error).to_string());
+        let _ = write_line(&escaped(&in_json(error).to_string()));
         return;
     }
     to_stderr(&in_words(error));
@@ -168,5 +190,5 @@ fn in_words(error: &CliError) -> String {
 
 pub fn to_stderr(text: &str) {
     // A closed stderr leaves nobody to tell.
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{}", visible(text));
 }

@@ -4,6 +4,7 @@ use super::CliError;
 use super::args::{PairArgs, PairVerb};
 use super::backend::Backend;
 use super::output::{GOOD, Output};
+use super::visible;
 use crate::clock;
 use crate::protocol::{Call, Nothing, PairingCode, PersonName, PersonView, PlatformView};
 
@@ -23,6 +24,8 @@ pub(super) async fn run(backend: &Backend, out: &Output, args: PairArgs) -> Resu
             let person: PersonView = client.call(call).await?;
             out.value(&person)?;
             let name = person.name.as_deref().unwrap_or(&person.user);
+            // A stranger chose the name: it stays in its line.
+            let name = visible::in_one_line(name);
             let line = format!("{name} may talk to the agent on {}", person.platform);
             out.line(out.styled(GOOD, &line))?;
             let platforms: Vec<PlatformView> = client.call(Call::PlatformList(Nothing {})).await?;

@@ -9,6 +9,7 @@ use secrecy::SecretString;
 
 use super::access::person_of;
 use super::layers::Origin;
+use super::mask::masked;
 use super::{
     Access, AgentConfig, ChatsConfig, Config, ConfigError, ControlConfig, HandoffConfig, LogConfig,
     PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value, credentials, layers, places,
@@ -90,6 +91,7 @@ pub(super) fn build(
             target: get.text("log.target").unwrap_or_default(),
         },
         metrics_listen: metrics_listen(&get)?,
+        metrics_hosts: get.set("metrics.hosts").into_iter().collect(),
         hooks: HooksConfig {
             programs: HOOKS
                 .into_iter()
@@ -101,7 +103,9 @@ pub(super) fn build(
             backlog_age: get.duration_or_off("chats.backlog_age"),
             stream: get.flag("chats.stream"),
             largest_file: get.integer("chats.largest_file") as u64 * 1_000_000,
-            send_files_from: files_from(&home, environment, &get),
+            send_files_from: files_from(environment, &get),
+            files_quota: get.integer("chats.files_quota") as u64 * 1_000_000,
+            files_age: get.duration_or_off("chats.files_age"),
         },
         platforms: PLATFORMS.iter().map(|name| platform(name, &get)).collect(),
         telegram: TelegramConfig {
@@ -111,6 +115,10 @@ pub(super) fn build(
             free_chats: get.set("platforms.telegram.free_chats"),
             messages_per_second: get.integer("platforms.telegram.messages_per_second"),
             poll: get.duration("platforms.telegram.poll"),
+            local_files: get
+                .text("platforms.telegram.local_files")
+                .map(|path| places::absolute(Path::new(&path), environment))
+                .unwrap_or_default(),
         },
         home,
         home_is_explicit,
@@ -138,7 +146,8 @@ fn words(get: &Getter, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
     match shlex::split(&text).filter(|words| !words.is_empty()) {
         Some(words) => Ok(Some(words)),
         None => Err(ConfigError::Invalid(vec![format!(
-            "{key}: a quote is not closed in {text:?}"
+            "{key}: a quote is not closed in {:?}",
+            masked(&text)
         )])),
     }
 }
@@ -267,11 +276,11 @@ fn pairs_strangers(platform: &str, get: &Getter, has_users: bool) -> bool {
     }
 }
 
-fn files_from(home: &Path, environment: &BTreeMap<String, String>, get: &Getter) -> Vec<PathBuf> {
+fn files_from(environment: &BTreeMap<String, String>, get: &Getter) -> Vec<PathBuf> {
     let named = get.set("chats.send_files_from").into_iter();
     named
         .map(|path| places::absolute(Path::new(&path), environment))
-        .chain([home.join("files"), std::env::temp_dir()])
+        .chain([std::env::temp_dir()])
         .collect()
 }
 

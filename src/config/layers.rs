@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use super::mask::masked;
 use super::value::{Raw, Value};
 use super::{ConfigError, settings};
 
@@ -115,7 +116,7 @@ impl Layers {
 fn describe(raw: &Raw, secret: bool) -> String {
     match raw {
         _ if secret => "what stands there".into(),
-        Raw::Text(text) => format!("{text:?}"),
+        Raw::Text(text) => format!("{:?}", masked(text)),
         Raw::Flag(flag) => flag.to_string(),
         Raw::Integer(n) => n.to_string(),
         Raw::List(_) => "a list".into(),

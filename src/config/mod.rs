@@ -11,6 +11,7 @@ mod dotenv;
 mod hermes;
 mod hermes_names;
 mod layers;
+mod mask;
 pub mod places;
 mod platform_settings;
 pub mod settings;
@@ -89,6 +90,8 @@ pub struct TelegramConfig {
     pub messages_per_second: usize,
     /// How long one poll waits for news.
     pub poll: Duration,
+    /// Where a Bot API server on this machine keeps its files.
+    pub local_files: PathBuf,
 }
 
 /// What holds for the chats of all platforms.
@@ -101,6 +104,10 @@ pub struct ChatsConfig {
     pub largest_file: u64,
     /// Where files that an agent names may be sent from.
     pub send_files_from: Vec<PathBuf>,
+    /// How much the files of chats may take, in bytes; copies that wait to be sent may take as much again.
+    pub files_quota: u64,
+    /// `None` keeps them for ever.
+    pub files_age: Option<Duration>,
 }
 
 #[derive(Debug, Clone)]
@@ -164,6 +171,8 @@ pub struct Config {
     pub log: LogConfig,
     /// Where metrics are served over HTTP, if anywhere.
     pub metrics_listen: Option<SocketAddr>,
+    /// Names that a collector may use there.
+    pub metrics_hosts: Vec<String>,
     pub hooks: HooksConfig,
     pub chats: ChatsConfig,
     pub platforms: Vec<PlatformConfig>,
@@ -203,7 +212,7 @@ impl Config {
         self.resolved.iter().map(|(key, r)| {
             let shown = match settings::find(key) {
                 Some(s) if s.secret => Value::Text("********".into()),
-                _ => r.value.clone(),
+                _ => r.value.masked(),
             };
             (key.as_str(), shown, &r.origin)
         })
@@ -212,8 +221,28 @@ impl Config {
 
 /// Reads every source and returns the validated configuration.
 pub fn load(overrides: &Overrides) -> Result<Config, ConfigError> {
-    let environment: BTreeMap<String, String> = std::env::vars().collect();
-    load_with(overrides, &environment)
+    load_with(overrides, &environment()?)
+}
+
+/// The environment as text. What is no text is an error where it is read, and is left out elsewhere.
+pub fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
+    let mut read = BTreeMap::new();
+    for (name, value) in std::env::vars_os() {
+        let Ok(name) = name.into_string() else {
+            continue;
+        };
+        match value.into_string() {
+            Ok(value) => {
+                read.insert(name, value);
+            }
+            Err(_) if places::VARIABLES.contains(&&*name) || settings::is_variable(&name) => {
+                let fault = format!("environment {name}: its value is not UTF-8");
+                return Err(ConfigError::Invalid(vec![fault]));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(read)
 }
 
 /// [`load`] with the environment handed in, so that tests need not touch their own.

@@ -5,6 +5,19 @@ use std::path::{Path, PathBuf};
 
 use super::ConfigError;
 
+/// The variables that are read here.
+pub(super) const VARIABLES: [&str; 9] = [
+    "CONFIGURATION_DIRECTORY",
+    "CREDENTIALS_DIRECTORY",
+    "HERMESD_CONFIG",
+    "HERMES_HOME",
+    "HOME",
+    "RUNTIME_DIRECTORY",
+    "STATE_DIRECTORY",
+    "XDG_CONFIG_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
 /// The home and whether somebody named it. `--home`, `$HERMES_HOME`, `$STATE_DIRECTORY`, `~/.hermes`.
 pub(super) fn home(
     flag: Option<&Path>,

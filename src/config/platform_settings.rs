@@ -257,6 +257,15 @@ fn add_telegram(add: &mut Add<'_>) {
             .into(),
     );
     add(
+        "local_files",
+        Kind::Text,
+        Some("/var/lib/telegram-bot-api"),
+        Vec::new(),
+        &[],
+        "Where a Bot API server on this machine keeps files (its --dir). Paths that it names elsewhere are refused."
+            .into(),
+    );
+    add(
         "only_chats",
         Kind::List,
         None,

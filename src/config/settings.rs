@@ -37,6 +37,13 @@ pub fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|s| s.key == key)
 }
 
+/// Whether a setting is read from this variable of the environment.
+pub(super) fn is_variable(name: &str) -> bool {
+    SETTINGS
+        .iter()
+        .any(|setting| setting.own_env() == name || setting.env.iter().any(|env| env == name))
+}
+
 /// The known key or section that is spelled most like this one.
 pub fn nearest(key: &str) -> Option<&'static str> {
     let sections = SETTINGS
@@ -87,7 +94,7 @@ fn all() -> Vec<Setting> {
         "control.group",
         Kind::Text,
         None,
-        "Unix group whose members may use the control socket besides the owner and root.",
+        "Unix group whose members may use the control socket besides the owner and root. The socket then has to be outside of the home.",
     );
     add(
         "control.max_connections",
@@ -289,6 +296,12 @@ fn all() -> Vec<Setting> {
         Some("false"),
         "Allow metrics.listen to be an address that other machines can reach. Anybody there can read the numbers.",
     );
+    add(
+        "metrics.hosts",
+        Kind::List,
+        None,
+        "Names under which a collector asks for metrics, if it uses neither the address nor a loopback name. A request with another Host is refused.",
+    );
 
     add(
         "chats.allowed_users",
@@ -330,7 +343,22 @@ fn all() -> Vec<Setting> {
         "chats.send_files_from",
         Kind::List,
         None,
-        "Directories from which an agent may send files, besides the session's own, the home's files/ and the temporary one.",
+        "Directories from which an agent may send files, besides the session's own, the temporary one and what this chat has sent. Neither / nor your home directory can be one.",
+    );
+    add(
+        "chats.files_quota",
+        Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
+        Some("1000"),
+        "How many megabytes of files from chats are kept. Above it the chat that holds most loses its oldest files.",
+    );
+    add(
+        "chats.files_age",
+        time_or_off(SECOND),
+        Some("30d"),
+        "Files from chats are removed after this; 0 keeps them.",
     );
 
     for (hook, when) in HOOKS {

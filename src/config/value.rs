@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use super::mask::masked;
+
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Text(String),
@@ -114,6 +116,17 @@ impl Kind {
     }
 }
 
+impl Value {
+    /// Without passwords and tokens inside of addresses and command lines.
+    pub(super) fn masked(&self) -> Value {
+        match self {
+            Value::Text(text) => Value::Text(masked(text)),
+            Value::List(items) => Value::List(items.iter().map(|item| masked(item)).collect()),
+            other => other.clone(),
+        }
+    }
+}
+
 fn parse_flag(text: &str) -> Option<bool> {
     match text.trim().to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "1" => Some(true),
@@ -122,7 +135,7 @@ fn parse_flag(text: &str) -> Option<bool> {
     }
 }
 
-/// `500ms`, `30s`, `5m`, `2h`, or plain seconds.
+/// `500ms`, `30s`, `5m`, `2h`, `30d`, or plain seconds.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let digits = text
@@ -134,6 +147,7 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
         "" | "s" => 1_000,
         "m" | "min" => 60_000,
         "h" => 3_600_000,
+        "d" => 86_400_000,
         _ => return None,
     };
     number.checked_mul(unit_ms).map(Duration::from_millis)
@@ -143,6 +157,7 @@ fn show_duration(d: Duration) -> String {
     let ms = d.as_millis();
     match ms {
         0 => "0".into(),
+        _ if ms > 86_400_000 && ms.is_multiple_of(86_400_000) => format!("{}d", ms / 86_400_000),
         _ if ms.is_multiple_of(3_600_000) => format!("{}h", ms / 3_600_000),
         _ if ms.is_multiple_of(60_000) => format!("{}m", ms / 60_000),
         _ if ms.is_multiple_of(1_000) => format!("{}s", ms / 1_000),

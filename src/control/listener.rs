@@ -1,15 +1,19 @@
 //! Making the listening socket: handed over by systemd, or bound by ourselves with its mode set before anyone can connect.
 
+use std::fs::Permissions;
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use interprocess::local_socket::tokio::Listener;
 use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt;
-use nix::unistd::{Gid, chown};
+use nix::unistd::{Gid, chown, geteuid};
+
+use crate::private;
+use crate::session::home_of_person;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
@@ -17,6 +21,14 @@ pub enum ListenError {
     Taken(String, String),
     #[error("{0} exists and is not a socket: remove it, or set control.socket to another path")]
     NotASocket(String),
+    #[error(
+        "members of control.group cannot reach {socket} without a way into the home {home}: set control.socket to a path outside of it, such as /run/hermesd/control.sock"
+    )]
+    InHome { socket: String, home: String },
+    #[error(
+        "members of control.group cannot reach {socket}: they may not go through {directory}, which others use too; set control.socket to a path in a directory of its own"
+    )]
+    OutOfReach { socket: String, directory: String },
     #[error("cannot listen on {path}: {source}")]
     Io {
         path: String,
@@ -37,38 +49,74 @@ pub fn activated() -> std::io::Result<Option<(Listener, Option<PathBuf>)>> {
     Ok(Some((Listener::UdSocket(listener), path)))
 }
 
-/// Binds `path`, replacing the leftover of a daemon that died.
-pub fn bind(path: &Path, group: Option<Gid>) -> Result<Listener, ListenError> {
+/// Binds `path`, replacing the leftover of a daemon that died. A group gets access to the socket, but none to the home.
+pub fn bind(path: &Path, group: Option<Gid>, home: &Path) -> Result<Listener, ListenError> {
     let shown = path.display().to_string();
     let failed = |source| ListenError::Io {
         path: shown.clone(),
         source,
     };
-    if let Some(directory) = path.parent() {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .map_err(failed)?;
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    private::directory(directory).map_err(failed)?;
+    if let Some(group) = group {
+        let real = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
+        let mut homes = home_of_person();
+        if real(directory).starts_with(real(home))
+            || homes.any(|home| real(&home) == real(directory))
+        {
+            return Err(ListenError::InHome {
+                socket: shown,
+                home: home.display().to_string(),
+            });
+        }
+        open_way(directory, group, path)?;
     }
     clear_leftover(path)?;
-    let mode = if group.is_some() { 0o660 } else { 0o600 };
     let name = path.to_fs_name::<GenericFilePath>().map_err(failed)?;
+    // For us alone until its group is set.
     let listener = ListenerOptions::new()
         .name(name)
-        .mode(mode)
+        .mode(private::FILE)
         .create_tokio()
         .map_err(failed)?;
     if let Some(group) = group {
         chown(path, None, Some(group)).map_err(|e| failed(e.into()))?;
-        if let Some(directory) = path.parent() {
-            // Members have to be able to reach the socket.
-            let metadata = directory.metadata().map_err(failed)?;
-            let mode = metadata.permissions().mode() | 0o011;
-            let _ = std::fs::set_permissions(directory, std::fs::Permissions::from_mode(mode));
-        }
+        // Set, not asked for at creation: the umask does not matter.
+        std::fs::set_permissions(path, Permissions::from_mode(0o660)).map_err(failed)?;
     }
     Ok(listener)
+}
+
+/// Lets the members of a group go through the directory of the socket, and no one else who could not before.
+fn open_way(directory: &Path, group: Gid, socket: &Path) -> Result<(), ListenError> {
+    let failed = |source| ListenError::Io {
+        path: directory.display().to_string(),
+        source,
+    };
+    let facts = directory.metadata().map_err(failed)?;
+    let mode = facts.permissions().mode() & 0o7777;
+    let is_open = mode & 0o001 != 0 || (mode & 0o010 != 0 && facts.gid() == group.as_raw());
+    if is_open {
+        return Ok(());
+    }
+    let is_ours = facts.uid() == geteuid().as_raw();
+    let is_used = mode & 0o070 != 0 && facts.gid() != group.as_raw();
+    if !is_ours || is_used {
+        return Err(ListenError::OutOfReach {
+            socket: socket.display().to_string(),
+            directory: directory.display().to_string(),
+        });
+    }
+    // They may go through it, and no more.
+    chown(directory, None, Some(group)).map_err(|e| failed(e.into()))?;
+    std::fs::set_permissions(directory, Permissions::from_mode(mode | 0o010)).map_err(failed)?;
+    for above in directory.ancestors().skip(1) {
+        let mode = above.metadata().map_err(failed)?.permissions().mode();
+        if mode & 0o011 == 0 {
+            tracing::warn!(directory = %above.display(), "members of control.group cannot reach the socket: they may not go through this directory");
+        }
+    }
+    Ok(())
 }
 
 fn clear_leftover(path: &Path) -> Result<(), ListenError> {

@@ -30,7 +30,10 @@ impl DaemonError {
     /// Documented in `hermesd --help`. A restart helps with none but 1.
     pub fn exit_code(&self) -> u8 {
         match self {
-            DaemonError::Config(_) => 78,
+            DaemonError::Config(_)
+            | DaemonError::Listen(
+                listener::ListenError::InHome { .. } | listener::ListenError::OutOfReach { .. },
+            ) => 78,
             DaemonError::HomeTaken(_) | DaemonError::Listen(listener::ListenError::Taken(..)) => 69,
             DaemonError::Store(StoreError::Replaced(_) | StoreError::Closed) => 1,
             DaemonError::Store(error) if error.is_transient() => 1,

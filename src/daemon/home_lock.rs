@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{Flock, FlockArg};
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::DaemonError;
 use super::identity::start_time;
 use crate::config::Config;
+use crate::private;
 
 pub struct HomeLock {
     own: Flock<File>,
@@ -22,13 +23,9 @@ impl HomeLock {
     /// Refuses when another hermesd or a Python gateway has the home.
     pub fn take(config: &Config) -> Result<HomeLock, DaemonError> {
         let home = &config.home;
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(home)
-            .map_err(|e| {
-                DaemonError::Config(format!("cannot make the home {}: {e}", home.display()))
-            })?;
+        private::directory(home).map_err(|e| {
+            DaemonError::Config(format!("cannot make the home {}: {e}", home.display()))
+        })?;
         let own = lock(&config.lock_file())?.map_err(|holder| {
             let pid = holder["pid"]
                 .as_u64()

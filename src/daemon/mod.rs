@@ -12,7 +12,7 @@ mod service;
 mod stop;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tokio::net::TcpListener;
 use tokio::time::Instant;
@@ -201,6 +201,8 @@ impl Daemon {
             metrics,
         } = self;
         let Shutdown { draining, cut } = shutdown.clone();
+        // File systems look at their clock less often than we do.
+        let started = SystemTime::now() - Duration::from_millis(100);
         let tasks = TaskTracker::new();
         let control_stop = CancellationToken::new();
         tasks.spawn(control::serve(
@@ -227,7 +229,8 @@ impl Daemon {
         if let Some(listener) = metrics {
             let desk = desk.clone();
             let text = move || std::future::ready(desk.metrics_text());
-            tasks.spawn(http::serve(listener, text, control_stop.clone()));
+            let hosts = config.metrics_hosts.clone();
+            tasks.spawn(http::serve(listener, hosts, text, control_stop.clone()));
         }
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
@@ -253,6 +256,7 @@ impl Daemon {
             tasks.spawn(reloader.run(reload));
         }
         tasks.spawn(prune(store.clone(), draining.clone()));
+        tasks.spawn(router.clone().tidy_files(started, draining.clone()));
         tasks.spawn(service::tell_status(platforms, desk.bus.listen(), draining));
         tasks.close();
 
@@ -344,6 +348,10 @@ pub async fn run(
     load: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
 ) -> Result<(), DaemonError> {
     let doorman = Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
+    // Our memory and environment hold tokens: agents and hooks that run as the same user must not read them in /proc.
+    if let Err(error) = nix::sys::prctl::set_dumpable(false) {
+        tracing::warn!(%error, "other programs of this user can read the memory of this process");
+    }
     // Before anyone can know that we are here: a stop that comes early is a clean one too.
     let stop = Shutdown::default();
     let hangups = stop::on_signals(&stop)?;
@@ -364,7 +372,7 @@ pub async fn run(
     let (listener, socket) = match activated {
         Some((listener, path)) => (listener, path.unwrap_or(config.control.socket)),
         None => {
-            let listener = listener::bind(&config.control.socket, doorman.gid())?;
+            let listener = listener::bind(&config.control.socket, doorman.gid(), &config.home)?;
             (listener, config.control.socket)
         }
     };

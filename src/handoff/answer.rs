@@ -95,7 +95,7 @@ pub(super) async fn run(
     let answer = Answer {
         notice,
         reply: reply.clone(),
-        deliveries: context.router.sends(&to, &text, cwd),
+        deliveries: context.router.sends(&to, &text, cwd).await,
         scribe,
     };
     let recorded = tokio::select! {

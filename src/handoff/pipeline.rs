@@ -321,6 +321,7 @@ async fn fail(context: &Context, claim: &mut Claim, reason: &str) {
             }
         }
     };
+    context.router.forget_copies(&claim.deliveries);
     tell_failure(&reason);
     tell_end(context, claim, State::Failed, Some(reason));
     // The chat's own worker sends them: the session is free for another try meanwhile.

@@ -7,6 +7,7 @@ use crate::store::Claim;
 pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
     context.before(Stage::Delivered).await;
     let departure = context.store.complete_handoff(claim).await?;
+    context.router.forget_copies(&claim.deliveries);
     if let Some(departure) = departure {
         context.router.post(departure.note);
     }

@@ -1,7 +1,7 @@
 //! `GET /metrics`, and nothing else: for a collector that cannot use the control socket. Every request is small, short and
 //! one of few, and its connection ends with the answer.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,13 +19,18 @@ const LONGEST: usize = 8 << 10;
 /// For the request to come, and for the answer to be taken.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Serves until `stop`. `text` makes the answer.
-pub async fn serve<F, T>(listener: TcpListener, text: T, stop: CancellationToken)
-where
+/// Serves until `stop`. `text` makes the answer. `hosts` are names that may be asked for besides our address and loopback ones.
+pub async fn serve<F, T>(
+    listener: TcpListener,
+    hosts: Vec<String>,
+    text: T,
+    stop: CancellationToken,
+) where
     F: Future<Output = String> + Send,
     T: Fn() -> F + Send + Sync + 'static,
 {
     let (text, places) = (Arc::new(text), Arc::new(Semaphore::new(CONNECTIONS)));
+    let hosts: Arc<[String]> = hosts.into();
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -39,10 +44,11 @@ where
         let Ok(place) = places.clone().try_acquire_owned() else {
             continue;
         };
-        let (text, stop) = (text.clone(), stop.clone());
+        let (text, hosts, stop) = (text.clone(), hosts.clone(), stop.clone());
         tokio::spawn(async move {
             let _place = place;
-            let answered = tokio::time::timeout(PATIENCE, answer(&mut stream, text.as_ref()));
+            let answer = answer(&mut stream, &hosts, text.as_ref());
+            let answered = tokio::time::timeout(PATIENCE, answer);
             tokio::select! {
                 _ = answered => {}
                 () = stop.cancelled() => {}
@@ -57,12 +63,14 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     listener.map_err(|e| format!("metrics.listen: {address}: {e}"))
 }
 
-async fn answer<F, T>(stream: &mut TcpStream, text: &T) -> std::io::Result<()>
+async fn answer<F, T>(stream: &mut TcpStream, hosts: &[String], text: &T) -> std::io::Result<()>
 where
     F: Future<Output = String> + Send,
     T: Fn() -> F,
 {
-    let (status, body) = match request(stream).await? {
+    let own = stream.local_addr()?.ip();
+    let is_ours = |host: &str| is_ours(host, own, hosts);
+    let (status, body) = match request(stream, is_ours).await? {
         Request::Metrics { head } => {
             let body = text().await;
             let length = body.len();
@@ -98,7 +106,10 @@ enum Request {
     Other(&'static str),
 }
 
-async fn request(stream: &mut TcpStream) -> std::io::Result<Request> {
+async fn request(
+    stream: &mut TcpStream,
+    is_ours: impl Fn(&str) -> bool,
+) -> std::io::Result<Request> {
     let mut bytes = Vec::new();
     let mut chunk = [0; 1024];
     while !ends(&bytes) {
@@ -110,22 +121,56 @@ async fn request(stream: &mut TcpStream) -> std::io::Result<Request> {
             n => bytes.extend_from_slice(&chunk[..n]),
         }
     }
-    Ok(read(&bytes))
+    Ok(read(&bytes, is_ours))
 }
 
 fn ends(bytes: &[u8]) -> bool {
     bytes.windows(4).any(|w| w == b"\r\n\r\n") || bytes.windows(2).any(|w| w == b"\n\n")
 }
 
-fn read(bytes: &[u8]) -> Request {
-    let line = bytes.split(|b| *b == b'\n').next().unwrap_or_default();
-    let line = String::from_utf8_lossy(line);
+/// Whether a request for this host is meant for us: a page in a browser can make any name lead here, but not these.
+fn is_ours(host: &str, own: IpAddr, names: &[String]) -> bool {
+    let (name, port) = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (name, port),
+        _ => (host, ""),
+    };
+    // An address with colons in it stands in brackets.
+    let name = match name.strip_prefix('[').and_then(|n| n.strip_suffix(']')) {
+        Some(address) => address,
+        None if name.contains(':') && port.is_empty() => return false,
+        None => name,
+    };
+    let named = name.strip_suffix('.').unwrap_or(name);
+    match name.parse::<IpAddr>() {
+        Ok(address) => {
+            let address = address.to_canonical();
+            address.is_loopback() || address == own.to_canonical()
+        }
+        Err(_) => {
+            let mut names = names.iter().map(String::as_str).chain(["localhost"]);
+            names.any(|known| known.eq_ignore_ascii_case(named))
+        }
+    }
+}
+
+fn read(bytes: &[u8], is_ours: impl Fn(&str) -> bool) -> Request {
+    let text = String::from_utf8_lossy(bytes);
+    let mut lines = text.lines();
+    let line = lines.next().unwrap_or_default();
     let words: Vec<&str> = line.split_whitespace().collect();
     let [method, target, version] = words[..] else {
         return Request::Other("400 Bad Request");
     };
     if !ends(bytes) || !version.starts_with("HTTP/1.") {
         return Request::Other("400 Bad Request");
+    }
+    // No browser leaves it out.
+    let mut hosts = lines
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(name, _)| name.eq_ignore_ascii_case("host"));
+    if !hosts.all(|(_, host)| is_ours(host.trim())) {
+        return Request::Other("421 Misdirected Request");
     }
     let path = target.split('?').next().unwrap_or_default();
     match (method, path) {
@@ -142,7 +187,9 @@ mod tests {
     use super::*;
 
     fn status(request: &str) -> &'static str {
-        match read(request.as_bytes()) {
+        let own = IpAddr::from([192, 0, 2, 7]);
+        let names = ["Metrics.example".to_owned()];
+        match read(request.as_bytes(), |host| is_ours(host, own, &names)) {
             Request::Metrics { head: false } => "200",
             Request::Metrics { head: true } => "200 without a body",
             Request::Other(status) => &status[..3],
@@ -152,7 +199,7 @@ mod tests {
     #[test]
     fn only_one_thing_can_be_asked_for() {
         for (request, expected) in [
-            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", "200"),
+            ("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "200"),
             ("GET /metrics?x=1 HTTP/1.0\n\n", "200"),
             ("HEAD /metrics HTTP/1.1\r\n\r\n", "200 without a body"),
             ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
@@ -164,6 +211,31 @@ mod tests {
             ("\u{0}\u{1}\u{2}", "400"),
         ] {
             assert_eq!(status(request), expected, "{request:?}");
+        }
+    }
+
+    #[test]
+    fn only_our_own_hosts_are_answered() {
+        for (host, expected) in [
+            ("localhost", "200"),
+            ("LOCALHOST:9464", "200"),
+            ("localhost.", "200"),
+            ("127.0.0.1:9464", "200"),
+            ("127.1.2.3", "200"),
+            ("[::1]:9464", "200"),
+            ("[::ffff:127.0.0.1]", "200"),
+            ("192.0.2.7:9464", "200"),
+            ("metrics.example:9464", "200"),
+            ("192.0.2.8", "421"),
+            ("attacker.example:9464", "421"),
+            ("localhost.attacker.example", "421"),
+            ("127.0.0.1.attacker.example", "421"),
+            ("::1", "421"),
+            ("", "421"),
+            ("localhost\r\nHost: attacker.example", "421"),
+        ] {
+            let request = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            assert_eq!(status(&request), expected, "{host:?}");
         }
     }
 }

@@ -2,10 +2,32 @@
 
 use std::path::Path;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_stream::{Stream, StreamExt};
 
 use super::PlatformError;
+
+/// Copies a file of this machine, and stops at the first byte too many.
+pub(super) async fn save_file(
+    to: &Path,
+    largest: u64,
+    from: std::fs::File,
+) -> Result<(), PlatformError> {
+    let own = |e: std::io::Error| PlatformError::NotYet(format!("{}: {e}", to.display()));
+    let mut file = tokio::fs::File::create(to).await.map_err(own)?;
+    let mut from = tokio::fs::File::from_std(from).take(largest + 1);
+    let length = tokio::io::copy(&mut from, &mut file).await.map_err(own)?;
+    if length > largest {
+        return Err(too_large(to, largest).await);
+    }
+    file.flush().await.map_err(own)
+}
+
+async fn too_large(part: &Path, largest: u64) -> PlatformError {
+    let _ = tokio::fs::remove_file(part).await;
+    let megabytes = largest / 1_000_000;
+    PlatformError::Permanent(format!("it is larger than {megabytes} MB"))
+}
 
 /// Writes what comes of a file, and stops at the first byte too many.
 pub(super) async fn save(
@@ -20,12 +42,7 @@ pub(super) async fn save(
         let chunk = chunk?;
         length += chunk.len() as u64;
         if length > largest {
-            drop(file);
-            let _ = tokio::fs::remove_file(to).await;
-            let megabytes = largest / 1_000_000;
-            return Err(PlatformError::Permanent(format!(
-                "it is larger than {megabytes} MB"
-            )));
+            return Err(too_large(to, largest).await);
         }
         file.write_all(&chunk).await.map_err(own)?;
     }

@@ -169,9 +169,9 @@ impl Inner {
     ) -> Result<Vec<Delivery>, StoreError> {
         let (store, stop) = (&self.store, &self.stop);
         let cwd = patiently(stop, || async { store.cwd_of(session_id) }).await?;
-        let send = |text: &str| -> Vec<NewDelivery> {
+        let send = async |text: &str| -> Vec<NewDelivery> {
             let to = reply_to(inbound, session_id);
-            let mut sends = self.with_files(&to, text, cwd.clone());
+            let mut sends = self.with_files(&to, text, cwd.clone()).await;
             if let Some(first) = sends.first_mut() {
                 match &turn.draft {
                     Draft::None => {}
@@ -186,12 +186,12 @@ impl Inner {
         };
         let (end, sends) = match turn.reply {
             Ok(reply) => {
-                let sends = send(&reply.shown());
+                let sends = send(&reply.shown()).await;
                 (TurnEnd::Answered(reply), sends)
             }
             Err(TurnError::Cancelled) if turn.stopped => {
                 let said = format!("{}\n(stopped)", turn.partial.trim_end());
-                let sends = send(said.trim_start());
+                let sends = send(said.trim_start()).await;
                 (TurnEnd::CutOff(turn.partial), sends)
             }
             Err(error) => {
@@ -200,7 +200,7 @@ impl Inner {
                     "" => text,
                     partial => format!("{partial}\n\n{text}"),
                 };
-                let (reason, sends) = (error.to_string(), send(&text));
+                let (reason, sends) = (error.to_string(), send(&text).await);
                 let (id, partial) = (inbound.id, &turn.partial);
                 let keep = || store.fail_inbound(id, session_id, &reason, partial, sends.clone());
                 return patiently(stop, keep).await;

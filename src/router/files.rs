@@ -1,10 +1,11 @@
 //! Files that people send: brought into the home under names that are ours, before the agent hears of them.
 
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
-use super::Inner;
+use super::{Inner, chat_files};
 use crate::platform::{Platform, RemoteFile, Tries, Unsent, with_retries};
+use crate::private;
 use crate::session::{Attachment, in_words};
 use crate::store::{Files, Inbound, StoreError};
 use crate::turn::patiently;
@@ -24,7 +25,7 @@ impl Inner {
         let mut saved = Vec::new();
         let mut missing = Vec::new();
         for (n, file) in remote.iter().enumerate() {
-            match self.fetch(platform.as_ref(), inbound.id, n, file).await {
+            match self.fetch(platform.as_ref(), &inbound, n, file).await {
                 Ok(attachment) => saved.push(attachment),
                 // The next start fetches it.
                 Err(_) if self.draining.is_cancelled() => return Err(StoreError::Cancelled),
@@ -59,7 +60,7 @@ impl Inner {
     async fn fetch(
         &self,
         platform: &dyn Platform,
-        inbound: i64,
+        inbound: &Inbound,
         n: usize,
         file: &RemoteFile,
     ) -> Result<Attachment, String> {
@@ -68,7 +69,11 @@ impl Inner {
             return Err(format!("it is larger than {} MB", largest / 1_000_000));
         }
         let name = safe_name(file);
-        let path = self.place(platform.name(), &format!("{inbound}-{n}-{name}"))?;
+        let chat = inbound.source.chat_id.as_deref().unwrap_or_default();
+        let directory = chat_files::directory(&self.home, platform.name(), chat);
+        private::directory(&directory)
+            .map_err(|e| format!("{} cannot be made: {e}", directory.display()))?;
+        let path = directory.join(format!("{}-{n}-{name}", inbound.id));
         let part = path.with_extension("part");
         let get = |_| platform.fetch(file, &part, largest);
         let ready = || std::future::ready(());
@@ -81,8 +86,13 @@ impl Inner {
             let _ = std::fs::remove_file(&part);
             return Err(unsent.to_string());
         }
-        let to = path.clone();
-        let placed = tokio::task::spawn_blocking(move || put_in_place(&part, &to)).await;
+        let (to, home, limits) = (path.clone(), self.home.clone(), self.limits());
+        let placing = move || {
+            put_in_place(&part, &to)?;
+            chat_files::prune(&home, limits);
+            Ok::<(), std::io::Error>(())
+        };
+        let placed = tokio::task::spawn_blocking(placing).await;
         let placed = placed.map_err(|e| e.to_string())?;
         placed.map_err(|e| e.to_string())?;
         Ok(Attachment {
@@ -91,16 +101,6 @@ impl Inner {
             name,
             mime: file.mime.clone(),
         })
-    }
-
-    fn place(&self, platform: &str, name: &str) -> Result<PathBuf, String> {
-        let directory = self.home.join("files").join(platform);
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&directory)
-            .map_err(|e| format!("{} cannot be made: {e}", directory.display()))?;
-        Ok(directory.join(name))
     }
 }
 

@@ -3,7 +3,9 @@
 //! A message is kept in the store before anything else happens to it, so a restart takes up what was not answered.
 
 mod answer;
+mod chat_files;
 mod commands;
+mod copies;
 mod doors;
 mod files;
 mod home;
@@ -16,6 +18,7 @@ mod take;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, SystemTime};
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -35,6 +38,7 @@ pub use doors::Doors;
 pub use rank::{Rank, Right};
 pub use reply::Address;
 
+const A_DAY: Duration = Duration::from_secs(86_400);
 /// The longest message that a person may send.
 pub const LONGEST_MESSAGE: usize = 100_000;
 
@@ -217,8 +221,31 @@ impl Router {
     }
 
     /// What is to be sent of a reply.
-    pub fn sends(&self, to: &Address<'_>, reply: &str, cwd: Option<PathBuf>) -> Vec<NewDelivery> {
-        self.inner.with_files(to, reply, cwd)
+    pub async fn sends(
+        &self,
+        to: &Address<'_>,
+        reply: &str,
+        cwd: Option<PathBuf>,
+    ) -> Vec<NewDelivery> {
+        self.inner.with_files(to, reply, cwd).await
+    }
+
+    /// Removes the copies of files that were sent, or are not to be sent any more.
+    pub fn forget_copies(&self, ended: &[Delivery]) {
+        self.inner.forget_copies(ended);
+    }
+
+    /// Removes files that are too old or too many, once at the start and once a day.
+    pub async fn tidy_files(self, started: SystemTime, stop: CancellationToken) {
+        // A copy is made before its message is in the store: that of a turn of this run may still get there.
+        let mut before = started;
+        loop {
+            self.inner.tidy(before).await;
+            tokio::select! {
+                () = tokio::time::sleep(A_DAY) => before = SystemTime::now() - A_DAY,
+                () = stop.cancelled() => return,
+            }
+        }
     }
 
     /// What is to be sent of words of the daemon's own.

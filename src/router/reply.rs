@@ -1,11 +1,13 @@
 //! What is sent of a reply: pieces that the platform takes, and the files that it names.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
-use super::Inner;
+use super::chat_files::{self, Limits};
+use super::{Inner, copies};
 use crate::platform::Platform;
-use crate::session::{Source, may_be_sent, produced};
-use crate::store::{Extra, NewDelivery};
+use crate::session::{SendRules, Source, home_of_person, open_to_send, produced};
+use crate::store::{Delivery, Extra, NewDelivery};
 
 /// Where a reply goes and what it is called in the ledger.
 pub struct Address<'a> {
@@ -46,8 +48,8 @@ impl Inner {
         to.pieces(text, platform.as_deref())
     }
 
-    /// The reply's text, and behind it the files that it names. What may not be sent is said in the text.
-    pub(super) fn with_files(
+    /// The reply's text, and behind it copies of the files that it names. What may not be sent is said in the text.
+    pub(super) async fn with_files(
         &self,
         to: &Address<'_>,
         reply: &str,
@@ -58,14 +60,13 @@ impl Inner {
             return to.pieces(reply, platform.as_deref());
         }
         let (mut text, named) = produced(reply);
-        let rules = self.rules.get();
-        let roots: Vec<PathBuf> = cwd
-            .into_iter()
-            .chain(rules.chats.send_files_from.iter().cloned())
-            .collect();
+        let copies = match named.is_empty() {
+            true => Vec::new(),
+            false => self.copies(to, named, cwd).await,
+        };
         let mut files = Vec::new();
-        for path in named {
-            match may_be_sent(&path, &roots, rules.chats.largest_file) {
+        for copy in copies {
+            match copy {
                 Ok(path) => files.push(path),
                 Err(why) => text.push_str(&format!("\n\n({why})")),
             }
@@ -79,5 +80,72 @@ impl Inner {
             sends.push(to.piece(sends.len(), String::new(), extra));
         }
         sends
+    }
+
+    /// Copies of these files, as far as they may be sent to this chat; else a sentence that says why not.
+    async fn copies(
+        &self,
+        to: &Address<'_>,
+        named: Vec<PathBuf>,
+        cwd: Option<PathBuf>,
+    ) -> Vec<Result<PathBuf, String>> {
+        let (rules, home) = (self.rules.get(), self.home.clone());
+        let (longest, quota) = (rules.chats.largest_file, rules.chats.files_quota);
+        // Of what people have sent, this chat sees only its own.
+        let chat = to.source.chat_id.as_deref().unwrap_or_default();
+        let own = chat_files::directory(&home, &to.source.platform, chat);
+        let named_roots = rules.chats.send_files_from.iter().cloned();
+        let roots: Vec<PathBuf> = cwd.into_iter().chain(named_roots).chain([own]).collect();
+        let private: Vec<PathBuf> = home_of_person().chain([home.clone()]).collect();
+        let copy = move |path: &PathBuf| {
+            let rules = SendRules {
+                roots: &roots,
+                private: &private,
+                longest,
+            };
+            let opened = open_to_send(path, &rules)?;
+            let name = opened.name.clone();
+            copies::keep(&home, opened, longest, quota)
+                .map_err(|why| format!("{name} is not sent: {why}."))
+        };
+        let all = move || named.iter().map(copy).collect();
+        let copied = tokio::task::spawn_blocking(all).await;
+        copied.unwrap_or_else(|error| vec![Err(format!("files are not sent: {error}"))])
+    }
+
+    /// Removes the copies of files whose messages have ended.
+    pub(super) fn forget_copies<'a>(&self, ended: impl IntoIterator<Item = &'a Delivery>) {
+        for file in ended.into_iter().filter_map(|d| d.extra.file.as_deref()) {
+            copies::remove(&self.home, file);
+        }
+    }
+
+    /// Removes copies from before that no message waits for, and files of chats that are too old or too many.
+    pub(super) async fn tidy(&self, before: SystemTime) {
+        let wanted = match self.store.files_to_send().await {
+            Ok(wanted) => wanted,
+            Err(error) => {
+                tracing::warn!(%error, "copies of sent files could not be removed");
+                return;
+            }
+        };
+        let (home, limits) = (self.home.clone(), self.limits());
+        let tidied = tokio::task::spawn_blocking(move || {
+            let copies = copies::sweep(&home, &wanted, before);
+            (copies, chat_files::prune(&home, limits))
+        });
+        if let Ok((copies, files)) = tidied.await
+            && (copies, files) != (0, 0)
+        {
+            tracing::info!(copies, files, "old files were removed");
+        }
+    }
+
+    pub(super) fn limits(&self) -> Limits {
+        let rules = self.rules.get();
+        Limits {
+            age: rules.chats.files_age,
+            quota: rules.chats.files_quota,
+        }
     }
 }

@@ -70,8 +70,11 @@ impl Inner {
             }
         };
         let end = || self.store.delivery_ended(delivery.id, outcome.clone());
-        if let Err(error) = patiently(&self.stop, end).await {
-            tracing::error!(%error, "the outcome of a delivery could not be recorded");
+        match patiently(&self.stop, end).await {
+            Ok(()) => self.forget_copies([delivery]),
+            Err(error) => {
+                tracing::error!(%error, "the outcome of a delivery could not be recorded");
+            }
         }
     }
 

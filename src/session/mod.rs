@@ -19,7 +19,7 @@ pub use moved::{farewell, no_longer_here};
 pub use open_elsewhere::{OpenElsewhere, open_elsewhere};
 pub use produced::produced;
 pub use rename::rename;
-pub use sendable::may_be_sent;
+pub use sendable::{SendRules, Sendable, home_of_person, open_below, open_to_send};
 pub use source::{ChatType, Source};
 pub use whatsapp::WhatsAppIds;
 

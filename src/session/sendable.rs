@@ -1,55 +1,135 @@
 //! Which files may leave for a chat. An agent reads what strangers write, and may be talked into naming any file at all:
-//! so only what lies where files to be sent belong, and nothing that is a secret by its place or its name.
+//! so only what lies where files to be sent belong, and nothing that is a secret by its place, its name or its kind.
+//!
+//! A file is opened once, and what was opened is judged: a name may lead elsewhere a moment later.
 
-use std::path::{Component, Path, PathBuf};
+mod names;
+
+use std::fs::{File, Metadata};
+use std::io::Read;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, open, openat2};
+use nix::sys::stat::Mode;
+use nix::unistd::{User, geteuid};
 
 use super::attachment::one_line;
 
 /// The longest name that is shown of a file, in characters.
 const LONGEST_NAME: usize = 100;
+/// The same words whether it is missing or refused: the chat does not learn what is on this machine.
+const REFUSED: &str = "it is not there, or may not be sent";
+/// What is read of a file to see what it is.
+const BEGINNING: usize = 4096;
 
-/// Where the file really is, if it may be sent: to be opened by that name and no other. An error is a sentence for the
-/// person.
-pub fn may_be_sent(
-    path: &Path,
-    allowed_roots: &[PathBuf],
-    longest: u64,
-) -> Result<PathBuf, String> {
-    check(path, allowed_roots, longest).map_err(|why| {
+/// Where files may be sent from, and how large they may be.
+pub struct SendRules<'a> {
+    pub roots: &'a [PathBuf],
+    /// Directories with private files in them. A root has to lie inside of such a directory to open it.
+    pub private: &'a [PathBuf],
+    /// In bytes.
+    pub longest: u64,
+}
+
+/// A file that may be sent, open for reading.
+#[derive(Debug)]
+pub struct Sendable {
+    pub file: File,
+    /// For the recipient.
+    pub name: String,
+    pub size: u64,
+}
+
+/// Why a file is not sent.
+#[derive(Debug, PartialEq)]
+enum Refusal {
+    /// For the log alone.
+    Secret(String),
+    /// For the chat too.
+    Said(String),
+}
+
+impl Refusal {
+    fn secret(why: impl ToString) -> Refusal {
+        Refusal::Secret(why.to_string())
+    }
+}
+
+/// The person's own home, by the environment and by the system's list of users.
+pub fn home_of_person() -> impl Iterator<Item = PathBuf> {
+    let listed = User::from_uid(geteuid()).ok().flatten();
+    std::env::home_dir()
+        .into_iter()
+        .chain(listed.map(|user| user.dir))
+}
+
+/// Opens a file that may be sent. An error is a sentence for the person.
+pub fn open_to_send(path: &Path, rules: &SendRules<'_>) -> Result<Sendable, String> {
+    check(path, rules).map_err(|refusal| {
         let name = path.file_name().unwrap_or(path.as_os_str());
         let name = one_line(&name.to_string_lossy(), LONGEST_NAME);
+        let why = match refusal {
+            Refusal::Said(why) => why,
+            Refusal::Secret(reason) => {
+                tracing::warn!(path = %path.display(), reason, "a file is not sent");
+                REFUSED.to_owned()
+            }
+        };
         format!("{name} is not sent: {why}.")
     })
 }
 
-fn check(path: &Path, allowed_roots: &[PathBuf], longest: u64) -> Result<PathBuf, String> {
-    let path = at_home(path).ok_or("its path does not begin at the root or at your home")?;
-    let whole = path.canonicalize();
-    let whole = whole.map_err(|error| format!("it cannot be found ({error})"))?;
-    let roots = allowed_roots
-        .iter()
-        .filter_map(|root| root.canonicalize().ok());
-    let below: Vec<PathBuf> = roots
-        .filter_map(|root| whole.strip_prefix(root).map(Path::to_owned).ok())
-        .collect();
-    if below.is_empty() {
-        return Err("it is outside of the directories that files are sent from".into());
+fn check(path: &Path, rules: &SendRules<'_>) -> Result<Sendable, Refusal> {
+    let path = at_home(path).ok_or_else(|| {
+        Refusal::Said("its path does not begin at the root or at your home".into())
+    })?;
+    let found = find(&path).map_err(Refusal::secret)?;
+    let place = place_of(&found).map_err(Refusal::secret)?;
+    check_place(&place, rules)?;
+    let facts = metadata(&found).map_err(Refusal::secret)?;
+    if facts.is_symlink() {
+        return Err(Refusal::secret("it is a link"));
     }
-    if below.iter().all(|below| is_secret(below)) || is_secret_name(&whole) {
-        return Err("it is hidden, or a file that may hold secrets".into());
+    if !facts.is_file() {
+        return Err(Refusal::Said("it is no file".into()));
     }
-    // The path has no links left in it, so this is the file itself.
-    let file = whole
-        .symlink_metadata()
-        .map_err(|error| format!("it cannot be looked at ({error})"))?;
-    match file.len() {
-        _ if !file.is_file() => Err("it is no file".into()),
-        0 => Err("it is empty".into()),
-        size if size > longest => Err(format!(
-            "it is larger than {}, the most that can be sent",
-            in_words(longest)
-        )),
-        _ => Ok(whole),
+    if facts.nlink() != 1 {
+        return Err(Refusal::secret("it has more than one name"));
+    }
+    if facts.uid() != geteuid().as_raw() {
+        return Err(Refusal::secret("it belongs to another user"));
+    }
+    match facts.len() {
+        0 => return Err(Refusal::Said("it is empty".into())),
+        size if size > rules.longest => return Err(too_large(rules.longest)),
+        _ => {}
+    }
+    let file = read(&found).map_err(Refusal::secret)?;
+    if holds_secrets(&file) {
+        return Err(Refusal::secret("it is a key or a database"));
+    }
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Sendable {
+        file,
+        name: name.replace(|c: char| c.is_control(), "_"),
+        size: facts.len(),
+    })
+}
+
+/// Opens a file below a directory. Links are followed neither there nor out of it.
+pub fn open_below(path: &Path, root: &Path) -> Result<File, String> {
+    let found = find(path).map_err(|e| e.to_string())?;
+    let place = place_of(&found).map_err(|e| e.to_string())?;
+    let root = root.canonicalize().map_err(|e| e.to_string())?;
+    if root == Path::new("/") || !place.starts_with(&root) {
+        return Err(format!("it is outside of {}", root.display()));
+    }
+    match metadata(&found) {
+        Ok(facts) if facts.is_file() => read(&found).map_err(|e| e.to_string()),
+        _ => Err("it is no file".into()),
     }
 }
 
@@ -61,49 +141,100 @@ fn at_home(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Whether anything on the way is hidden or a place for secrets.
-fn is_secret(below: &Path) -> bool {
-    below.components().any(|component| match component {
-        Component::Normal(name) => {
-            let name = name.to_string_lossy().to_lowercase();
-            name.starts_with('.') || ["pairing", "mcp-tokens", "credentials"].contains(&&*name)
-        }
-        _ => false,
-    })
+/// The file itself, not yet open for reading: nothing happens to a pipe or a device by that. A link is not followed, and
+/// neither are the kernel's own links to what other processes have open.
+fn find(path: &Path) -> nix::Result<OwnedFd> {
+    let flags = OFlag::O_PATH | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let how = OpenHow::new()
+        .flags(flags)
+        .resolve(ResolveFlag::RESOLVE_NO_MAGICLINKS);
+    match openat2(AT_FDCWD, path, how) {
+        // An old kernel, or a sandbox that does not know the call.
+        Err(Errno::ENOSYS | Errno::EPERM) => open(path, flags, Mode::empty()),
+        found => found,
+    }
 }
 
-/// Names under which this house, Hermes and others keep keys, tokens and what was said.
-fn is_secret_name(path: &Path) -> bool {
-    const NAMES: [&str; 14] = [
-        "auth.json",
-        "auth.lock",
-        "bws_cache.json",
-        "config.yaml",
-        "config.yml",
-        "credentials",
-        "credentials.json",
-        "gateway.json",
-        "google_oauth.json",
-        "google_oauth_pending.json",
-        "google_token.json",
-        "hermesd.toml",
-        "token.json",
-        "webhook_subscriptions.json",
-    ];
-    const ENDINGS: [&str; 9] = [
-        ".db", ".env", ".key", ".p12", ".pem", ".pfx", ".sqlite", ".sqlite3", "_rsa",
-    ];
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let name = name.to_lowercase();
-    // What a database writes beside itself.
-    let kept = ["-wal", "-shm", "-journal"].iter();
-    let name = kept.fold(name.as_str(), |name, ending| {
-        name.strip_suffix(ending).unwrap_or(name)
-    });
-    name.starts_with(".env")
-        || name.starts_with("id_ed25519")
-        || NAMES.contains(&name)
-        || ENDINGS.iter().any(|ending| name.ends_with(ending))
+fn metadata(found: &OwnedFd) -> std::io::Result<Metadata> {
+    File::from(found.try_clone()?).metadata()
+}
+
+/// Where an open file is.
+fn place_of(file: &impl AsFd) -> std::io::Result<PathBuf> {
+    std::fs::read_link(by_descriptor(file))
+}
+
+/// The same file, open for reading. Its name plays no part any more.
+fn read(found: &OwnedFd) -> nix::Result<File> {
+    let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC | OFlag::O_NONBLOCK;
+    open(&by_descriptor(found), flags, Mode::empty()).map(File::from)
+}
+
+fn by_descriptor(file: &impl AsFd) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_fd().as_raw_fd()))
+}
+
+fn check_place(place: &Path, rules: &SendRules<'_>) -> Result<(), Refusal> {
+    let real = |paths: &[PathBuf]| -> Vec<PathBuf> {
+        let paths = paths.iter();
+        paths.filter_map(|path| path.canonicalize().ok()).collect()
+    };
+    let private = real(rules.private);
+    let opens = |root: &Path| {
+        let mut around = private.iter().filter(|private| place.starts_with(private));
+        root != Path::new("/") && around.all(|around| root.starts_with(around) && root != around)
+    };
+    let roots = real(rules.roots);
+    let below: Vec<&Path> = roots
+        .iter()
+        .filter(|root| opens(root))
+        .filter_map(|root| place.strip_prefix(root).ok())
+        .collect();
+    let name = place.file_name().unwrap_or_default().to_string_lossy();
+    if below.is_empty() {
+        Err(Refusal::secret(
+            "it is outside of the directories that files are sent from",
+        ))
+    } else if below.iter().all(|below| names::is_hidden(below)) {
+        Err(Refusal::secret("it is hidden"))
+    } else if names::in_secret_directory(place) || names::is_secret(&name) {
+        Err(Refusal::secret("its name is one of files with secrets"))
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether the file begins as databases, keys and password stores do, whatever it is called.
+fn holds_secrets(file: &File) -> bool {
+    let mut bytes = vec![0; BEGINNING];
+    let read = file.read_at(&mut bytes, 0).unwrap_or_default();
+    let bytes = &bytes[..read];
+    let text = String::from_utf8_lossy(bytes);
+    bytes.starts_with(b"SQLite format 3\0")
+        || bytes.starts_with(b"\x03\xd9\xa2\x9a")
+        || text.trim_start().starts_with("PuTTY-User-Key-File-")
+        || (text.contains("-----BEGIN ") && text.contains(" PRIVATE KEY"))
+}
+
+impl Sendable {
+    /// Copies what is left of the file, and stops where it has grown too large.
+    pub fn copy_to(&mut self, to: &mut File, longest: u64) -> Result<u64, String> {
+        let copied = std::io::copy(&mut (&mut self.file).take(longest + 1), to);
+        match copied {
+            Ok(size) if size > longest => Err(in_limit(longest)),
+            Ok(size) => Ok(size),
+            Err(error) => Err(format!("it cannot be copied ({error})")),
+        }
+    }
+}
+
+fn too_large(longest: u64) -> Refusal {
+    Refusal::Said(in_limit(longest))
+}
+
+fn in_limit(longest: u64) -> String {
+    let longest = in_words(longest);
+    format!("it is larger than {longest}, the most that can be sent")
 }
 
 fn in_words(bytes: u64) -> String {
@@ -115,150 +246,4 @@ fn in_words(bytes: u64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::os::unix::fs::symlink;
-
-    use super::*;
-
-    const LONGEST: u64 = 1000;
-
-    /// A directory with a hidden root in it, and what lies beside that.
-    struct Place(tempfile::TempDir);
-
-    impl Place {
-        fn new() -> Place {
-            let place = Place(tempfile::tempdir().unwrap());
-            std::fs::create_dir(place.path(".hermes")).unwrap();
-            place
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.0.path().join(name)
-        }
-
-        fn file(&self, name: &str, size: usize) -> PathBuf {
-            let path = self.path(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(&path, vec![b'x'; size]).unwrap();
-            path
-        }
-
-        fn may(&self, path: &Path) -> Result<PathBuf, String> {
-            may_be_sent(path, &[self.path("nowhere"), self.path(".hermes")], LONGEST)
-        }
-    }
-
-    #[test]
-    fn a_file_below_a_root_may_be_sent_though_the_root_is_hidden() {
-        let place = Place::new();
-        for size in [1, 1000] {
-            let file = place.file(".hermes/out/a.png", size);
-            assert_eq!(place.may(&file), Ok(file.canonicalize().unwrap()));
-        }
-        let roundabout = place.path(".hermes/out/../out/a.png");
-        assert_eq!(
-            place.may(&roundabout),
-            Ok(place.path(".hermes/out/a.png").canonicalize().unwrap())
-        );
-    }
-
-    #[test]
-    fn what_is_no_file_or_empty_or_too_large_is_refused_in_a_sentence() {
-        let place = Place::new();
-        let refused = |path: &Path, sentence: &str| {
-            assert_eq!(place.may(path), Err(sentence.to_owned()));
-        };
-        refused(
-            &place.path(".hermes/a\nb.png"),
-            "a b.png is not sent: it cannot be found (No such file or directory (os error 2)).",
-        );
-        refused(
-            &place.file(".hermes/e.png", 0),
-            "e.png is not sent: it is empty.",
-        );
-        refused(
-            &place.file(".hermes/l.png", 1001),
-            "l.png is not sent: it is larger than 1 kB, the most that can be sent.",
-        );
-        std::fs::create_dir(place.path(".hermes/d")).unwrap();
-        refused(&place.path(".hermes/d"), "d is not sent: it is no file.");
-        let pipe = place.path(".hermes/p");
-        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-        refused(&pipe, "p is not sent: it is no file.");
-        refused(
-            Path::new("a.png"),
-            "a.png is not sent: its path does not begin at the root or at your home.",
-        );
-    }
-
-    #[test]
-    fn whatever_leads_out_of_the_roots_is_refused() {
-        let place = Place::new();
-        let outside = place.file("outside/a.png", 1);
-        std::fs::create_dir(place.path(".hermesx")).unwrap();
-        let beside = place.file(".hermesx/a.png", 1);
-        let link = place.path(".hermes/link.png");
-        symlink(&outside, &link).unwrap();
-        let way = place.path(".hermes/way");
-        symlink(place.path("outside"), &way).unwrap();
-        let up = place.path(".hermes/../outside/a.png");
-        for path in [outside, beside, link, way.join("a.png"), up] {
-            let error = place.may(&path).unwrap_err();
-            assert!(error.ends_with("files are sent from."), "{path:?}: {error}");
-        }
-        // A link that stays inside is what it leads to, and so is a root that is one.
-        let inside = place.file(".hermes/b.png", 1);
-        symlink(&inside, place.path(".hermes/c.png")).unwrap();
-        symlink(place.path(".hermes"), place.path("root")).unwrap();
-        let path = place.path("root/c.png");
-        let sent = may_be_sent(&path, &[place.path("root")], LONGEST);
-        assert_eq!(sent, Ok(inside.canonicalize().unwrap()));
-        assert!(may_be_sent(&inside, &[], LONGEST).is_err());
-    }
-
-    #[test]
-    fn secrets_are_never_sent() {
-        let place = Place::new();
-        for name in [
-            ".env",
-            ".env.local",
-            "prod.env",
-            "state.db",
-            "State.DB",
-            "state.db-wal",
-            "config.yaml",
-            "auth.json",
-            "hermesd.toml",
-            "id_ed25519",
-            "deploy.pem",
-            ".ssh/known",
-            ".hidden.png",
-            "a/.git/b.png",
-            "mcp-tokens/x.json",
-            "pairing/x.png",
-        ] {
-            let path = place.file(&format!(".hermes/{name}"), 1);
-            let error = place.may(&path).unwrap_err();
-            assert!(error.contains("secrets"), "{name}: {error}");
-        }
-        // Under another name they are the same.
-        let link = place.path(".hermes/pretty.png");
-        symlink(place.path(".hermes/state.db"), &link).unwrap();
-        assert!(place.may(&link).unwrap_err().contains("secrets"));
-        // A name of that kind is one below any root, a hidden place only below roots that do not contain it.
-        let roots = [place.path(""), place.path(".hermes/.ssh")];
-        let hidden = place.path(".hermes/.ssh/known");
-        assert!(may_be_sent(&hidden, &roots[..1], LONGEST).is_err());
-        assert!(may_be_sent(&hidden, &roots, LONGEST).is_ok());
-        let named = place.file(".hermes/.ssh/.env", 1);
-        assert!(may_be_sent(&named, std::slice::from_ref(&named), LONGEST).is_err());
-    }
-
-    #[test]
-    fn the_persons_home_may_be_a_tilde() {
-        let home = std::env::home_dir().unwrap();
-        assert_eq!(at_home(Path::new("~/a b")), Some(home.join("a b")));
-        assert_eq!(at_home(Path::new("~other/a")), None);
-        assert_eq!(at_home(Path::new("/~/a")), Some(PathBuf::from("/~/a")));
-    }
-}
+mod tests;

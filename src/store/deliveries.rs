@@ -1,5 +1,6 @@
 //! The ledger of what is sent to chats: a row before, during and after each send.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 
 use rusqlite::{Connection, Row, params};
@@ -54,7 +55,8 @@ const OPEN: &str = "state IN ('pending', 'sending')";
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Extra {
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// A copy of ours. Earlier versions kept the name of the file itself under `file`, which is not opened any more.
+    #[serde(rename = "copy", skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub buttons: Vec<Button>,
@@ -100,6 +102,13 @@ impl Store {
     pub async fn open_deliveries(&self) -> Result<Vec<Delivery>, StoreError> {
         self.read(|c| select(c, &format!("{OPEN} AND handoff_id IS NULL"), []))
             .await
+    }
+
+    /// The files of all that is still to be sent.
+    pub async fn files_to_send(&self) -> Result<HashSet<PathBuf>, StoreError> {
+        let open = self.read(|c| select(c, &format!("{OPEN} AND extra IS NOT NULL"), []));
+        let open = open.await?.into_iter();
+        Ok(open.filter_map(|delivery| delivery.extra.file).collect())
     }
 
     /// Whether it is still to be sent.

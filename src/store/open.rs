@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use super::schema::{self, HERMES_SCHEMA_VERSION, OWN_SCHEMA_VERSION};
 use super::{StoreError, messages};
+use crate::private;
 
 /// How long locks of other programs are waited for, at each step of opening.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -33,8 +34,8 @@ pub(super) fn open(
         return Err(StoreError::Missing {
             path: path.to_owned(),
         });
-    } else if let Some(home) = path.parent() {
-        create_private(home).map_err(|e| StoreError::ReadOnly {
+    } else {
+        create(path).map_err(|e| StoreError::ReadOnly {
             path: path.to_owned(),
             why: e.to_string(),
         })?;
@@ -54,13 +55,16 @@ fn flush_log(path: &Path) {
     }
 }
 
-/// The home holds conversations: a fresh one is for its owner alone.
-fn create_private(home: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt;
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(home)
+/// Makes an empty file. It holds conversations: it is for its owner alone, and so is a home that is made for it. SQLite gives
+/// the files beside it the same mode.
+fn create(path: &Path) -> std::io::Result<()> {
+    if let Some(home) = path.parent() {
+        private::directory(home)?;
+    }
+    match private::new_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// Reads the schema through a read-only connection and decides whether this file is one we may write to.

@@ -1,5 +1,6 @@
 //! The built binaries in a home of their own, with nothing of the developer's environment.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -35,6 +36,7 @@ impl Home {
         Home {
             directory: tempfile::Builder::new()
                 .prefix("hermesd-test-")
+                .permissions(std::fs::Permissions::from_mode(0o700))
                 .tempdir()
                 .expect("a temporary directory"),
         }

@@ -303,7 +303,7 @@ impl InProcess {
             platform.clone(),
         ];
         let socket = config.control.socket.clone();
-        let listener = listener::bind(&socket, None).expect("a socket");
+        let listener = listener::bind(&socket, None, home.path()).expect("a socket");
         let agents = Agents::only(agent.clone());
         let daemon = Daemon::with(config, store.clone(), bus, adapters, agents);
         let stop = Shutdown::default();

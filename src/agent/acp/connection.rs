@@ -315,7 +315,7 @@ where
         .await
 }
 
-/// Why it is no more, with its own last complaints.
+/// Why it is no more.
 async fn last_words(
     mut process: Process,
     outcome: Result<(), agent_client_protocol::Error>,

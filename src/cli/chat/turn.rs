@@ -229,8 +229,7 @@ impl<'a> Screen<'a> {
         }
         self.waiting = true;
         let text = format!("… {seconds} s (Ctrl-C stops)");
-        self.out
-            .raw(&format!("\r{}", self.out.styled(FAINT, &text)))
+        self.out.passing(&self.out.styled(FAINT, &text))
     }
 
     fn clear_waiting(&mut self) -> Result<(), CliError> {

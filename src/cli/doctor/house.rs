@@ -50,6 +50,57 @@ fn mode(path: &Path) -> Finding {
     }
 }
 
+/// The home holds conversations and what people sent along.
+pub(super) fn modes(home: &Path) -> Vec<Finding> {
+    let Some(at_home) = others_can(home) else {
+        return Vec::new();
+    };
+    let shown = home.display();
+    let mut found = vec![if at_home {
+        Finding::bad(
+            "home",
+            format!("other users can look into {shown}"),
+            format!("chmod 700 {shown}"),
+        )
+    } else {
+        Finding::good("home", format!("{shown} is for its owner alone"))
+    }];
+    for (what, names) in PRIVATE {
+        let open: Vec<PathBuf> = names
+            .iter()
+            .map(|name| home.join(name))
+            .filter(|path| others_can(path) == Some(true))
+            .collect();
+        let Some(first) = open.first() else { continue };
+        let detail = format!("other users may read {}", first.display());
+        let all: Vec<String> = open.iter().map(|path| path.display().to_string()).collect();
+        let remedy = format!("chmod go-rwx {}", all.join(" "));
+        found.push(if at_home {
+            Finding::bad(what, detail, remedy)
+        } else {
+            let detail = format!("{detail}, were it not for the mode of the home");
+            Finding::doubtful(what, detail, remedy)
+        });
+    }
+    found
+}
+
+/// What is private in a home, by what it is.
+const PRIVATE: [(&str, &[&str]); 3] = [
+    (
+        "database mode",
+        &["state.db", "state.db-wal", "state.db-shm"],
+    ),
+    ("files mode", &["files", "outgoing"]),
+    ("logs mode", &["logs"]),
+];
+
+/// Whether the group or others may do anything with it. `None`: it is not there.
+fn others_can(path: &Path) -> Option<bool> {
+    let facts = path.metadata().ok()?;
+    Some(facts.permissions().mode() & 0o077 != 0)
+}
+
 pub(super) async fn database(config: &Config) -> (Vec<Finding>, Option<Store>) {
     let path = config.state_db();
     let shown = path.display().to_string();

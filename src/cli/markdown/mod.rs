@@ -10,6 +10,7 @@ mod tests;
 
 use anstyle::Style;
 
+use super::visible;
 use inline::{CODE, Inline};
 use rows::Rows;
 
@@ -83,7 +84,7 @@ impl Markdown {
                 '\t' => (0..4).for_each(|_| self.feed(' ')),
                 '\n' => self.end_line(),
                 // A model must not be able to steer the terminal; this is also what makes \r\n a plain line end.
-                c if c.is_control() || turns_text(c) => {}
+                c if visible::steers(c) => {}
                 c => self.feed(c),
             }
         }
@@ -347,9 +348,4 @@ fn is_rule(line: &str) -> bool {
 fn split_run(text: &str, marker: char) -> (usize, &str) {
     let rest = text.trim_start_matches(marker);
     (text.len() - rest.len(), rest)
-}
-
-/// Marks that turn the direction of the text behind them, with which it could be made to look like another.
-fn turns_text(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -14,7 +14,7 @@ pub(super) fn can_ask() -> bool {
 
 /// A line; empty when they only press Enter.
 pub(super) async fn line(out: &Output, question: &str) -> Result<String, CliError> {
-    out.raw(&format!("{question} "))?;
+    out.ask(&format!("{question} "))?;
     read().await
 }
 
@@ -22,7 +22,7 @@ pub(super) async fn line(out: &Output, question: &str) -> Result<String, CliErro
 pub(super) async fn secret(out: &Output, question: &str) -> Result<String, CliError> {
     // Before the question: who answers fast must not see it either.
     let quiet = Quiet::new();
-    out.raw(&format!("{question} "))?;
+    out.ask(&format!("{question} "))?;
     let line = read().await;
     drop(quiet);
     out.line("")?;

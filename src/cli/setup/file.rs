@@ -1,12 +1,18 @@
-//! The configuration file, changed without touching what else stands in it. It holds a token, so it is for its owner alone.
+//! The configuration file, changed without touching what else stands in it. It holds a token, so a new one is for its owner
+//! alone. One that exists keeps its owner, group and mode: the daemon may read it as another user.
 
-use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::fs::{Metadata, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::cli::CliError;
+use crate::private;
+
+/// As many links in a row as the kernel follows.
+const LONGEST_CHAIN: usize = 40;
 
 pub(super) struct File {
     path: PathBuf,
@@ -69,24 +75,74 @@ impl File {
         &mut platforms[platform]
     }
 
-    /// Replaces the file at once, for its owner alone.
+    /// Replaces the file at once. A link stays a link: what it leads to is replaced.
     pub(super) fn write(&self) -> Result<(), CliError> {
-        let directory = self.path.parent().unwrap_or(Path::new("."));
-        let written = std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(directory)
-            .and_then(|()| {
-                let mut file = tempfile::NamedTempFile::new_in(directory)?;
-                file.write_all(self.document.to_string().as_bytes())?;
-                let private = std::fs::Permissions::from_mode(0o600);
-                file.as_file().set_permissions(private)?;
-                file.as_file().sync_all()?;
-                file.persist(&self.path)?;
-                Ok(())
-            });
-        written.map_err(|error| failed(&self.path, &error))
+        let text = self.document.to_string();
+        replace(&self.path, &text).map_err(|error| failed(&self.path, &error))
     }
+
+    /// Whether users besides its owner and its group can read it.
+    pub(super) fn is_open_to_others(&self) -> bool {
+        let facts = self.path.metadata();
+        facts.is_ok_and(|facts| facts.permissions().mode() & 0o004 != 0)
+    }
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let path = behind_links(path)?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    private::directory(directory)?;
+    let before = match path.metadata() {
+        Ok(facts) => Some(facts),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(text.as_bytes())?;
+    let mode = match &before {
+        Some(before) => {
+            keep_owner(file.as_file(), before)?;
+            before.permissions().mode() & 0o7777
+        }
+        None => private::FILE,
+    };
+    file.as_file()
+        .set_permissions(Permissions::from_mode(mode))?;
+    file.as_file().sync_all()?;
+    file.persist(&path)?;
+    Ok(())
+}
+
+fn keep_owner(file: &std::fs::File, before: &Metadata) -> io::Result<()> {
+    let now = file.metadata()?;
+    if (now.uid(), now.gid()) == (before.uid(), before.gid()) {
+        return Ok(());
+    }
+    let changed = |id: u32, was: u32| (id != was).then_some(was);
+    let (user, group) = (
+        changed(now.uid(), before.uid()),
+        changed(now.gid(), before.gid()),
+    );
+    fchown(file, user, group).map_err(|error| {
+        let why =
+            format!("it belongs to another user or group, which only root can keep ({error})");
+        io::Error::new(error.kind(), why)
+    })
+}
+
+/// Where the links of a path lead, also to a file that is not there yet.
+fn behind_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..LONGEST_CHAIN {
+        match std::fs::read_link(&path) {
+            Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
+            // Not a link, or nothing.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("too many links"))
 }
 
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> CliError {
@@ -116,7 +172,58 @@ mod tests {
             after,
             "# mine\n[log]\nlevel = \"debug\" # for now\n\n[platforms.telegram]\nallowed_users = [\"1\", \"2\", \"3\"]\ntoken = \"1:x\"\n"
         );
-        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
+    fn mode(path: &Path) -> u32 {
+        path.metadata().unwrap().permissions().mode() & 0o7777
+    }
+
+    #[test]
+    fn a_file_keeps_its_mode_its_owner_and_its_links() {
+        let home = tempfile::tempdir().unwrap();
+        let (real, link) = (home.path().join("real/one.toml"), home.path().join("link"));
+        std::fs::create_dir(real.parent().unwrap()).unwrap();
+        std::fs::write(&real, "").unwrap();
+        std::fs::set_permissions(&real, Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink("hop", &link).unwrap();
+        std::os::unix::fs::symlink("real/one.toml", home.path().join("hop")).unwrap();
+        let is_root = nix::unistd::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(&real, Some(12345), Some(23456)).unwrap();
+        }
+        let mut file = File::open(link.clone()).unwrap();
+        file.set("telegram", "token", "1:x");
+        file.write().unwrap();
+        assert!(link.is_symlink() && home.path().join("hop").is_symlink());
+        assert!(std::fs::read_to_string(&real).unwrap().contains("1:x"));
+        assert_eq!(mode(&real), 0o640);
+        let facts = real.metadata().unwrap();
+        if is_root {
+            assert_eq!((facts.uid(), facts.gid()), (12345, 23456));
+        }
+        assert!(!file.is_open_to_others());
+        std::fs::set_permissions(&real, Permissions::from_mode(0o644)).unwrap();
+        assert!(file.is_open_to_others());
+        let left = std::fs::read_dir(real.parent().unwrap()).unwrap().count();
+        assert_eq!(left, 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_link_to_nothing_and_a_circle_of_links() {
+        let home = tempfile::tempdir().unwrap();
+        let (link, target) = (home.path().join("link"), home.path().join("dots/one.toml"));
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let mut file = File::open(link.clone()).unwrap();
+        file.set("telegram", "token", "1:x");
+        file.write().unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(
+            (mode(&target), mode(target.parent().unwrap())),
+            (0o600, 0o700)
+        );
+        let circle = home.path().join("circle");
+        std::os::unix::fs::symlink("circle", &circle).unwrap();
+        assert!(replace(&circle, "").is_err());
     }
 
     #[test]
@@ -126,6 +233,7 @@ mod tests {
         let mut file = File::open(path.clone()).unwrap();
         file.set("telegram", "token", "1:x");
         file.write().unwrap();
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text, "[platforms.telegram]\ntoken = \"1:x\"\n");
         std::fs::write(&path, "= nonsense").unwrap();

@@ -21,6 +21,7 @@ use crate::config::{self, Config, Overrides, places};
 use crate::daemon;
 use crate::events::Bus;
 use crate::platform::{Grade, Platform};
+use crate::private;
 use crate::store::{OpenMode, Store};
 use file::File;
 
@@ -52,7 +53,7 @@ async fn guide(
     wish: &SetupArgs,
 ) -> Result<(), CliError> {
     let asks = !wish.no_input && ask::can_ask();
-    let environment = std::env::vars().collect();
+    let environment = config::environment()?;
     let path = places::file_to_write(overrides.config.as_deref(), &environment);
     let path = path.ok_or_else(|| {
         refused(
@@ -74,10 +75,11 @@ async fn guide(
     if let Some(token) = &token {
         file.set(&wish.platform, "token", token);
         file.write()?;
-        out.line(format!(
-            "The token is in {}, for you alone.",
-            file.path().display()
-        ))?;
+        let path = file.path().display();
+        out.line(match file.is_open_to_others() {
+            true => format!("The token is in {path}, which all users can read: chmod o-r {path}"),
+            false => format!("The token is in {path}, which other users cannot read."),
+        })?;
     }
     if !wish.allow.is_empty() {
         file.add(&wish.platform, "allowed_users", &wish.allow);
@@ -208,7 +210,7 @@ impl Guide<'_> {
     }
 
     fn adapter(&self, config: &Config) -> Result<std::sync::Arc<dyn Platform>, CliError> {
-        std::fs::create_dir_all(&config.home)
+        private::directory(&config.home)
             .map_err(|e| CliError::Other(format!("{}: {e}", config.home.display())))?;
         let store = Store::open(&config.home, OpenMode::Create, config.accept_newer_schema)?;
         let adapters = daemon::adapters(config, &store, &Bus::default());

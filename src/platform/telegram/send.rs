@@ -20,9 +20,9 @@ use tokio_stream::StreamExt;
 use super::call::{call, explain, is_about_format, message_id};
 use super::format::{html, plain};
 use super::{NAME, Telegram, place};
-use crate::platform::download::save;
+use crate::platform::download::{save, save_file};
 use crate::platform::{Button, Outgoing, PlatformError, RemoteFile};
-use crate::session::Source;
+use crate::session::{Source, open_below};
 
 /// What a button may bring back.
 const LONGEST_DATA: usize = 64;
@@ -170,12 +170,14 @@ impl Telegram {
         let Some(path) = path else {
             return Err(PlatformError::Permanent("Telegram no longer has it".into()));
         };
-        // A server of one's own may say where on this machine it has put it.
+        // A server of one's own may say where on this machine it has put it. It is taken from that server's directory alone.
         if Path::new(path).is_absolute() {
-            let copied = tokio::fs::copy(path, to).await;
-            return copied
-                .map(drop)
-                .map_err(|e| PlatformError::Permanent(format!("{path}: {e}")));
+            let opened = open_below(Path::new(path), &self.rules.local_files);
+            let opened = opened.map_err(|error| {
+                tracing::warn!(path, root = %self.rules.local_files.display(), error, "a file of the Bot API server is not taken: see platforms.telegram.local_files");
+                PlatformError::Permanent("the Bot API server does not give it out".into())
+            })?;
+            return save_file(to, largest, opened).await;
         }
         let chunks = self
             .bot

@@ -358,7 +358,7 @@ fn get_file(world: &World, params: &Params) -> Answer {
         return Err(bad("file is too big"));
     }
     let mut value = file.value();
-    value["file_path"] = json!(file.path);
+    value["file_path"] = json!(world.local_file.as_ref().unwrap_or(&file.path));
     Ok(value)
 }
 

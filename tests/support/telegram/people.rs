@@ -221,6 +221,11 @@ impl BotApi {
         self.change(|world| url.clone_into(&mut world.webhook));
     }
 
+    /// From now on every file is said to be there.
+    pub fn keeps_files_at(&self, path: &str) {
+        self.change(|world| world.local_file = Some(path.to_owned()));
+    }
+
     pub fn delete_topic(&self, chat: i64, thread: i64) {
         self.change(|world| {
             let chat = world.chat(chat);

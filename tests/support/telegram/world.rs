@@ -156,6 +156,8 @@ pub struct World {
     pub limits: Limits,
     pub mailbox: Mailbox,
     pub webhook: String,
+    /// Where on this machine files are said to be, as a server of one's own does.
+    pub local_file: Option<String>,
     /// Whether private chats have topics.
     pub private_topics: bool,
     /// Private chats and groups count their messages together, others each on their own.
