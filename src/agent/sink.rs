@@ -129,23 +129,20 @@ impl Sink<'_> {
 async fn shown_until_closed(shows: &dyn Shows, asked: &Asked, waiting: Waiting) -> Closed {
     let (closed, showing) = (waiting.closed(), shows.show(asked));
     tokio::pin!(closed, showing);
-    let shown = tokio::select! {
-        biased;
-        closed = &mut closed => {
-            // It may be in the chat already: once its id is known, the message can say that the question is closed.
-            let _ = tokio::time::timeout(UNDER_WAY, showing).await;
-            return closed;
-        }
-        shown = &mut showing => shown,
-    };
-    if !shown {
-        return Closed::NotShown;
-    }
-    tokio::select! {
+    let closed = tokio::select! {
         biased;
         closed = closed => closed,
-        () = shows.remind(asked) => Closed::NotShown,
-    }
+        () = &mut showing => return Closed::NotShown,
+    };
+    // A message may be in the chat whose id is not known yet: without it nothing there says that the question is closed.
+    let sent = async {
+        tokio::select! {
+            () = showing => {}
+            () = asked.sent() => {}
+        }
+    };
+    let _ = tokio::time::timeout(UNDER_WAY, sent).await;
+    closed
 }
 
 /// A question that waits. Dropped, the clocks of the turn run again.

@@ -105,8 +105,7 @@ impl Inner {
                 (platform, chat_id, thread_id)
             };
             let here = place(&press.source) == place(asking.chat);
-            // It may be pressed before the platform has told us which message it is.
-            let message = asking.shown.is_empty() || asking.shown.contains(&press.message_id);
+            let message = asking.sending || asking.shown.contains(&press.message_id);
             match here && message {
                 true => answerer.fit(&press.source, asking),
                 false => Fit::No,

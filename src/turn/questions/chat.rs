@@ -15,6 +15,8 @@ use crate::session::Source;
 /// The buttons of questions bring this back, with the question's id and the choice.
 pub const CHOICE: &str = "choice";
 
+const STILL_OPEN: &str = "This question is still open.\n\n";
+
 /// Shows an agent's question in a chat.
 pub struct InChat {
     pub metrics: Arc<Metrics>,
@@ -30,22 +32,19 @@ impl Shows for InChat {
         &self.to
     }
 
-    async fn show(&self, asked: &Asked) -> bool {
+    async fn show(&self, asked: &Asked) {
         match self.put(asked, "").await {
-            Ok(()) => true,
+            Ok(()) => {}
             // The stop ends the turn, and with it the question.
             Err(Unsent::Stopping) => std::future::pending().await,
             Err(error) => {
                 tracing::warn!(%error, platform = self.platform.name(), "a question of the agent's could not be shown");
-                false
+                return;
             }
         }
-    }
-
-    async fn remind(&self, asked: &Asked) {
         if let Some(reminder) = asked.reminder {
             tokio::time::sleep(reminder).await;
-            if let Err(error) = self.put(asked, "This question is still open.\n\n").await {
+            if let Err(error) = self.put(asked, STILL_OPEN).await {
                 tracing::warn!(%error, platform = self.platform.name(), "a reminder of a question could not be sent");
             }
         }
@@ -71,6 +70,13 @@ impl Shows for InChat {
 impl InChat {
     /// Sends the question, with its buttons below the last piece, and the whole of a long one before it.
     async fn put(&self, asked: &Asked, lead: &str) -> Result<(), Unsent> {
+        asked.is_sending(true);
+        let sent = self.send_all(asked, lead).await;
+        asked.is_sending(false);
+        sent
+    }
+
+    async fn send_all(&self, asked: &Asked, lead: &str) -> Result<(), Unsent> {
         let capabilities = self.platform.capabilities();
         let path = asked.whole().map(|path| path.display().to_string());
         let whole = match (asked.whole(), &path) {

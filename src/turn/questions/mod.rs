@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 pub use chat::{CHOICE, InChat};
 use whole::WholeFile;
@@ -29,11 +29,8 @@ pub trait Shows: Send + Sync {
     /// The chat that shows it, with the person whose turn asks.
     fn chat(&self) -> &Source;
 
-    /// Shows the question. False: it cannot be shown.
-    async fn show(&self, asked: &Asked) -> bool;
-
-    /// Shows a question again that is open for a while. Never returns.
-    async fn remind(&self, asked: &Asked);
+    /// Shows the question, and shows it again after a while. Returns only if it cannot be shown.
+    async fn show(&self, asked: &Asked);
 
     /// The question is closed: the messages that show it say so.
     fn close(&self, shown: Vec<Shown>, note: String);
@@ -87,6 +84,8 @@ struct Open {
     /// The ids of the messages that show it.
     shown: Vec<String>,
     shown_at: f64,
+    /// Another message is on its way, and may be there before its id is known.
+    sending: bool,
     /// Notes that it is open, by whether the person may answer: each is given once.
     noted: [bool; 2],
     answer: oneshot::Sender<Given>,
@@ -160,6 +159,8 @@ pub struct Asking<'a> {
     /// The ids of the messages that show it, the first one first.
     pub shown: &'a [String],
     pub shown_at: f64,
+    /// Another message is on its way, and may be there before its id is known.
+    pub sending: bool,
     /// It is about something that the agent wants to do.
     pub is_approval: bool,
 }
@@ -239,6 +240,7 @@ impl Questions {
             chat: chat.cloned(),
             shown: Vec::new(),
             shown_at: 0.0,
+            sending: false,
             noted: [false; 2],
             answer,
         });
@@ -249,6 +251,7 @@ impl Questions {
             whole,
             reminder: patience.reminder,
             shown: Mutex::default(),
+            sending: watch::Sender::new(false),
             questions: self.clone(),
         };
         let waiting = Waiting {
@@ -360,6 +363,7 @@ impl Open {
             chat: self.chat.as_ref()?,
             shown: &self.shown,
             shown_at: self.shown_at,
+            sending: self.sending,
             is_approval: !self.question.subject.is_empty(),
         })
     }
@@ -406,6 +410,7 @@ pub struct Asked {
     reminder: Option<Duration>,
     /// The messages that show it, also those that were on their way when it was answered.
     shown: Mutex<Vec<Shown>>,
+    sending: watch::Sender<bool>,
     questions: Questions,
 }
 
@@ -413,6 +418,22 @@ impl Asked {
     /// The file with all of a question that is too long for a chat.
     pub(crate) fn whole(&self) -> Option<&std::path::Path> {
         self.whole.as_ref().map(WholeFile::path)
+    }
+
+    /// Says whether a message that shows the question is on its way.
+    pub(crate) fn is_sending(&self, sending: bool) {
+        let mut open = self.questions.locked();
+        if let Some(asked) = open.iter_mut().find(|asked| asked.id == self.id) {
+            asked.sending = sending;
+        }
+        self.sending.send_replace(sending);
+    }
+
+    /// Returns when no message that shows the question is on its way.
+    pub(crate) async fn sent(&self) {
+        let mut sending = self.sending.subscribe();
+        // The sender is ours, so it does not go away meanwhile.
+        let _ = sending.wait_for(|sending| !sending).await;
     }
 
     /// The question is shown in this message, too. From now on answers there count.
