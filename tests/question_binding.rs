@@ -59,7 +59,12 @@ fn a_person_of_another_group_cannot_answer_the_owners_private_question() {
     let always = asked.buttons[1][0].1.clone();
     let query = bot.api.presses_with(group, own.id, &BEN, &always);
     assert_eq!(toast(&bot, &query), "That question is no longer open.");
+    // Data that he makes up takes no buttons away either.
+    let query = bot.api.presses_with(group, own.id, &BEN, "choice:1:0");
+    assert_eq!(toast(&bot, &query), "That question is no longer open.");
     is_answered_by_ada(&bot, private, None, &asked);
+    let left = bot.api.messages_in(group, None);
+    assert_eq!((left.len(), left[0].buttons.len()), (1, 3), "{left:?}");
 }
 
 #[test]
@@ -109,13 +114,36 @@ fn a_member_of_the_same_topic_answers_neither_with_a_button_nor_with_a_number() 
 }
 
 #[test]
-fn the_owner_answers_the_question_of_a_guests_turn() {
+fn the_owner_answers_the_question_of_a_guests_turn_and_the_guest_does_not() {
     let (bot, group) = open_group(|bot| bot.api.group("Open"));
     let _daemon = start(&bot);
     bot.api
         .says(group, None, &BEN, "@hermes_test_bot permission please");
     let asked = question(&bot, group, None);
+    let query = bot.api.presses(group, asked.id, &BEN, "Always");
+    assert_eq!(toast(&bot, &query), "This question is not for you.");
     is_answered_by_ada(&bot, group, None, &asked);
+}
+
+#[test]
+fn an_allowed_user_approves_in_their_own_turn_where_allowed_users_are_trusted() {
+    let (bot, _) = Bot::of_ada("");
+    let group = bot.api.group("Work");
+    let both = format!("TELEGRAM_ALLOWED_USERS={},{}\n", ADA.id, BEN.id);
+    bot.configure(&both);
+    let trusted = ("HERMESD_PLATFORMS_TELEGRAM_TRUSTED", "allowed_users");
+    let _daemon = acp::start(&bot.home, "plain", &[trusted]);
+    bot.api.until_polled();
+    bot.api
+        .says(group, None, &BEN, "@hermes_test_bot permission please");
+    let asked = question(&bot, group, None);
+    // Ada is trusted as much, and it is not her turn.
+    let query = bot.api.presses(group, asked.id, &ADA, "Always");
+    assert_eq!(toast(&bot, &query), "This question is not for you.");
+    assert!(acp::outcomes(&bot.home).is_empty());
+    bot.api.presses(group, asked.id, &BEN, "No");
+    bot.api
+        .until_message(group, None, |m| m.text == "You chose the-reject_once");
 }
 
 #[test]

@@ -95,18 +95,8 @@ impl Inner {
     pub(super) async fn hear_choice(self: &Arc<Self>, press: Press) -> Result<(), StoreError> {
         let answerer = self.answerer(&press.source).await?;
         let fits = |asking: &Asking<'_>| {
-            let place = |source: &Source| {
-                let Source {
-                    platform,
-                    chat_id,
-                    thread_id,
-                    ..
-                } = source.clone();
-                (platform, chat_id, thread_id)
-            };
-            let here = place(&press.source) == place(asking.chat);
             let message = asking.sending || asking.shown.contains(&press.message_id);
-            match here && message {
+            match is_same_chat(&press.source, asking.chat) && message {
                 true => answerer.fit(&press.source, asking),
                 false => Fit::No,
             }
@@ -121,8 +111,16 @@ impl Inner {
             Pressed::Chosen(choice) => self.answer_press(press, &choice, None),
             Pressed::NotTheirs => self.answer_press(press, "This question is not for you.", None),
             Pressed::NotOpen => {
-                let text = format!("{}\n\n(no longer open)", markdown(&press.text));
-                self.answer_press(press, "That question is no longer open.", Some(text));
+                // A button of an earlier daemon's question, or data that a program made up: that changes no message which
+                // others need.
+                let shows = |asking: &Asking<'_>| {
+                    let here = is_same_chat(&press.source, asking.chat);
+                    here && (asking.sending || asking.shown.contains(&press.message_id))
+                };
+                let own = answerer.is_owner || press.source.chat_type == ChatType::Dm;
+                let text = (own && !questions.any(shows))
+                    .then(|| format!("{}\n\n(no longer open)", markdown(&press.text)));
+                self.answer_press(press, "That question is no longer open.", text);
             }
         }
         Ok(())
@@ -138,6 +136,12 @@ impl Inner {
             approves: rank.is_some_and(may),
         })
     }
+}
+
+fn is_same_chat(one: &Source, other: &Source) -> bool {
+    one.platform == other.platform
+        && one.chat_id == other.chat_id
+        && one.thread_id == other.thread_id
 }
 
 /// Whether this is the person whose turn asks. A private chat has only one.

@@ -346,6 +346,14 @@ impl Questions {
         }
     }
 
+    /// Whether there is such a question that a chat shows.
+    pub fn any(&self, is: impl Fn(&Asking<'_>) -> bool) -> bool {
+        let open = self.locked();
+        open.iter()
+            .filter_map(Open::asking)
+            .any(|asking| is(&asking))
+    }
+
     pub fn is_empty(&self) -> bool {
         self.locked().is_empty()
     }
