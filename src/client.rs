@@ -35,7 +35,7 @@ pub enum ClientError {
 /// What the server tells a subscriber.
 #[derive(Debug, Clone, PartialEq)]
 pub enum News {
-    Event(EventView),
+    Event(Box<EventView>),
     /// So many events were lost because this client read too slowly.
     Missed(u64),
 }
@@ -194,7 +194,7 @@ fn told(tell: &mpsc::Sender<News>, missed: u64, event: Option<EventView>) -> u64
     if missed > 0 && tell.try_send(News::Missed(missed)).is_err() {
         return missed + u64::from(event.is_some());
     }
-    let fits = event.is_none_or(|event| tell.try_send(News::Event(event)).is_ok());
+    let fits = event.is_none_or(|event| tell.try_send(News::Event(Box::new(event))).is_ok());
     u64::from(!fits)
 }
 

@@ -2,11 +2,13 @@
 //! depends on an event alone, since the store has it all.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use crate::agent::Question;
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State};
 use crate::message_id;
@@ -54,9 +56,24 @@ pub enum Event {
     TurnQuestion {
         session_id: String,
         turn: u64,
-        text: String,
-        choices: Vec<String>,
-        open: bool,
+        /// Names it among all questions.
+        id: String,
+        question: Arc<Question>,
+        /// The platform that shows it, or `terminal`.
+        place: String,
+        /// The file with all of a long one. It stays until the question is closed.
+        whole: Option<PathBuf>,
+    },
+    /// A question is answered, or no longer open.
+    TurnQuestionClosed {
+        session_id: String,
+        turn: u64,
+        id: String,
+        /// `answered`, `timed_out`, `not_shown` or `withdrawn`.
+        outcome: &'static str,
+        answer: Option<String>,
+        /// Where it was answered: a platform, or `terminal`.
+        place: Option<String>,
     },
     /// A conversation began: a new one, or one that was taken up again in a terminal.
     SessionStarted {
@@ -102,6 +119,7 @@ impl Event {
             Event::HandoffRequested { .. }
                 | Event::HandoffEnded { .. }
                 | Event::TurnEnded { .. }
+                | Event::TurnQuestion { .. }
                 | Event::SessionStarted { .. }
                 | Event::SessionEnded { .. }
         )

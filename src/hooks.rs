@@ -16,12 +16,13 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::agent::Question;
 use crate::current::Current;
 use crate::events::{Event, Told};
 use crate::handoff::State;
 
 /// What may have a program, and when it happens; `hooks.<name>` configures it.
-pub const HOOKS: [(&str, &str); 6] = [
+pub const HOOKS: [(&str, &str); 7] = [
     (
         "on_session_start",
         "a conversation begins, or is taken up again in a terminal",
@@ -34,6 +35,7 @@ pub const HOOKS: [(&str, &str); 6] = [
         "a handoff has failed, or was cancelled",
     ),
     ("on_turn_end", "the agent has answered, or failed to"),
+    ("on_question", "the agent asks a person something"),
 ];
 
 /// Programs that run at one time, and that may wait for it.
@@ -41,6 +43,11 @@ const SIDE_BY_SIDE: usize = 4;
 const WAITING: usize = 1024;
 /// What is logged of a program's output.
 const OUTPUT: u64 = 16 << 10;
+/// The kernel bounds each variable of the environment: no agent may ask so much that the program is not started. In bytes,
+/// and in characters.
+const LONGEST_TEXT: usize = 16 << 10;
+const LONGEST_CHOICE: usize = 200;
+const MOST_CHOICES: usize = 50;
 /// All that a program gets to see of the daemon's own environment, which may hold tokens.
 const PASSED_ON: [&str; 7] = [
     "PATH",
@@ -165,6 +172,19 @@ fn facts(told: &Told) -> Option<(&'static str, Map<String, Value>)> {
             "on_turn_end",
             json!({"session_id": session_id, "completed": error.is_none(), "error": error}),
         ),
+        Event::TurnQuestion {
+            session_id,
+            id,
+            question,
+            place,
+            whole,
+            ..
+        } => (
+            "on_question",
+            json!({"session_id": session_id, "question": id, "ask": shortened(&question.ask),
+                   "subject": subject(question), "choices": choices(question), "open": question.open,
+                   "place": place, "whole": whole}),
+        ),
         _ => return None,
     };
     let mut all = Map::new();
@@ -174,6 +194,27 @@ fn facts(told: &Told) -> Option<(&'static str, Map<String, Value>)> {
         all.extend(facts.into_iter().filter(|(_, value)| !value.is_null()));
     }
     Some((name, all))
+}
+
+/// What an approval is about, as much as fits into a variable of the environment.
+fn subject(question: &Question) -> Option<String> {
+    let parts = question.subject.iter().map(|part| part.text.as_str());
+    let text = parts.collect::<Vec<_>>().join("\n");
+    (!text.is_empty()).then(|| shortened(&text))
+}
+
+fn choices(question: &Question) -> Vec<String> {
+    let choices = question.choices.iter().take(MOST_CHOICES);
+    choices
+        .map(|choice| choice.chars().take(LONGEST_CHOICE).collect())
+        .collect()
+}
+
+fn shortened(text: &str) -> String {
+    if text.len() <= LONGEST_TEXT {
+        return text.to_owned();
+    }
+    format!("{}…", &text[..text.floor_char_boundary(LONGEST_TEXT)])
 }
 
 /// A running program; dropped, it ends with everything that it started.

@@ -31,6 +31,7 @@ pub mod terminal;
 #[cfg(test)]
 mod testing;
 pub mod turn;
+pub mod visible;
 
 /// Version shown by `--version`, in `hello` and in the status line.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -41,23 +41,24 @@ async fn a_permission_is_asked_in_the_terminal_until_there_is_an_answer() {
 }
 
 #[tokio::test]
-async fn a_permission_is_asked_in_the_chat_and_nonsense_repeats_the_question() {
+async fn a_permission_is_asked_in_the_chat_and_other_words_wait() {
     let home = Home::new();
     let daemon = start(&home, "plain", &[]);
     let client = daemon.client().await;
     write(&client, None, "permission").await;
     let said = heard(&client, None, 1).await;
-    let question =
-        "May I do this?\nrm -rf /tmp/nothing\n1. Yes\n2. Always\n3. No\nAnswer with a number.";
+    let question = "May I do this?\n\nTool:\n```\nrm -rf /tmp/nothing\n```\n\n1. Yes\n2. Always\n3. No\n\nAnswer with a number.";
     assert_eq!(said, [question]);
     write(&client, None, "what?").await;
-    assert_eq!(heard(&client, None, 2).await, [question, question]);
+    let said = heard(&client, None, 2).await;
+    assert!(said[1].contains("is still open"), "{said:?}");
     // The words of an answer are no message: attach sees the agent go on.
     let attached = home.pipe_into_hermesctl("1\n", &["attach", "local"]).end();
     assert!(
         attached.stdout.contains("You chose the-allow_once"),
         "{attached:?}"
     );
+    assert!(heard(&client, None, 4).await[3].contains("Prompts: 2."));
     let id: String = home
         .sqlite()
         .query_row("SELECT session_id FROM messages LIMIT 1", [], |row| {
@@ -66,7 +67,12 @@ async fn a_permission_is_asked_in_the_chat_and_nonsense_repeats_the_question() {
         .unwrap();
     assert_eq!(
         spoken(&home, &id),
-        ["user: permission", "assistant: You chose the-allow_once"]
+        [
+            "user: permission",
+            "assistant: You chose the-allow_once",
+            "user: what?",
+            "assistant: Blocks: 1. Prompts: 2."
+        ]
     );
 }
 

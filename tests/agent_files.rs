@@ -11,7 +11,7 @@ use hermesd::agent::{Agent, Agents, Program, Prompt, Reply};
 use hermesd::events::Bus;
 use hermesd::session::transcript::Transcript;
 use hermesd::session::{Attachment, FileKind, Session, in_words};
-use hermesd::turn::{Clocks, Streamed, TurnError, Turns};
+use hermesd::turn::{Clocks, Patience, Streamed, TurnError, Turns};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -70,7 +70,10 @@ pub async fn ask_in(
         whole: PATIENCE,
         first: None,
         silence: None,
-        question: PATIENCE,
+        question: Patience {
+            answer: Some(PATIENCE),
+            reminder: None,
+        },
     };
     let agents = Agents::only(Arc::new(Echo::default()));
     let turns = Turns::new(

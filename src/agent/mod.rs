@@ -8,6 +8,7 @@ mod enclosed;
 pub mod hermes;
 pub mod openai;
 mod process;
+mod question;
 mod sink;
 mod supervised;
 
@@ -16,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use choose::{Agents, Standing};
 pub use process::Program;
+pub use question::{Answered, Part, Question};
 pub use sink::{Pulse, Sink, Streamed};
 
 use crate::session::transcript::Transcript;
@@ -84,24 +86,6 @@ pub struct Usage {
     pub output: u64,
     pub cache_read: u64,
     pub reasoning: u64,
-}
-
-/// Something that only the person can decide.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Question {
-    pub text: String,
-    pub choices: Vec<String>,
-    /// Other words than the choices are an answer too.
-    pub open: bool,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum Answered {
-    /// One of the choices, by its place.
-    Choice(usize),
-    Words(String),
-    /// Nobody answered in time, or there is nobody to ask.
-    Nobody,
 }
 
 #[async_trait]

@@ -1,12 +1,15 @@
 //! Where an agent puts the pieces of its reply as they come, and how it reaches the person.
 
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::{Answered, Question};
 use crate::events::{Bus, Event};
+use crate::turn::questions::{Asked, Closed, TERMINAL, Waiting};
 use crate::turn::{Questions, Shows};
+use crate::visible::{markdown, visible_line};
 
 /// What has come of a reply so far. Cheap to clone; all clones see the same.
 #[derive(Debug, Clone, Default)]
@@ -27,6 +30,9 @@ impl Streamed {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
+
+/// How long an answer waits for the message that still brings its question.
+const UNDER_WAY: Duration = Duration::from_secs(2);
 
 /// Signs of life, for the clocks of a turn.
 #[derive(Debug, Clone, Copy)]
@@ -74,21 +80,32 @@ impl Sink<'_> {
         let _asking = Asking(self);
         tracing::debug!(
             session = self.session_id,
-            question = question.text,
+            question = question.ask,
             "the agent asks the person"
         );
-        let asked = self.questions.ask(self.conversation, question.clone());
+        let chat = self.shows.map(Shows::chat);
+        let asked = self.questions.ask(self.conversation, question, chat);
+        let Some((asked, waiting)) = asked.await else {
+            return Answered::Nobody;
+        };
         self.bus.tell(Event::TurnQuestion {
             session_id: self.session_id.to_owned(),
             turn: self.turn,
-            text: question.text.clone(),
-            choices: question.choices.clone(),
-            open: question.open,
+            id: asked.id.to_string(),
+            question: asked.question.clone(),
+            place: chat.map_or(TERMINAL, |chat| &chat.platform).to_owned(),
+            whole: asked.whole().map(ToOwned::to_owned),
         });
-        if let Some(shows) = self.shows {
-            shows.show(&question, asked.id).await;
-        }
-        asked.answered().await
+        let mut ending = Ending {
+            sink: self,
+            asked,
+            closed: Closed::Withdrawn,
+        };
+        ending.closed = match self.shows {
+            None => waiting.closed().await,
+            Some(shows) => shown_until_closed(shows, &ending.asked, waiting).await,
+        };
+        ending.closed.answer()
     }
 
     pub fn pulse(&self) -> Pulse {
@@ -108,11 +125,70 @@ impl Sink<'_> {
     }
 }
 
+/// Shows the question in its chat until it is closed.
+async fn shown_until_closed(shows: &dyn Shows, asked: &Asked, waiting: Waiting) -> Closed {
+    let (closed, showing) = (waiting.closed(), shows.show(asked));
+    tokio::pin!(closed, showing);
+    let closed = tokio::select! {
+        biased;
+        closed = closed => closed,
+        () = &mut showing => return Closed::NotShown,
+    };
+    // A message may be in the chat whose id is not known yet: without it nothing there says that the question is closed.
+    let sent = async {
+        tokio::select! {
+            () = showing => {}
+            () = asked.sent() => {}
+        }
+    };
+    let _ = tokio::time::timeout(UNDER_WAY, sent).await;
+    closed
+}
+
 /// A question that waits. Dropped, the clocks of the turn run again.
 struct Asking<'a>(&'a Sink<'a>);
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         self.0.beat(|pulse| pulse.asking -= 1);
+    }
+}
+
+/// A question that is open. Dropped, it is closed everywhere, also when the agent gives it up.
+struct Ending<'a> {
+    sink: &'a Sink<'a>,
+    asked: Asked,
+    closed: Closed,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let (sink, closed) = (self.sink, &self.closed);
+        let shown = self.asked.close();
+        let answer = closed.in_words(&self.asked.question);
+        let place = sink.shows.map(|shows| shows.chat().platform.as_str());
+        let note = match (closed, &answer) {
+            (Closed::Given(given), Some(answer)) => {
+                let answer = markdown(&visible_line(answer));
+                match given.place.as_str() {
+                    here if Some(here) == place => format!("→ {answer}"),
+                    TERMINAL => format!("→ {answer} (answered in the terminal)"),
+                    other => format!("→ {answer} (answered on {other})"),
+                }
+            }
+            (Closed::TimedOut, _) => "(no answer in time)".to_owned(),
+            _ => "(no longer open)".to_owned(),
+        };
+        if let Some(shows) = sink.shows.filter(|_| !shown.is_empty()) {
+            shows.close(shown, note);
+        }
+        sink.bus.tell(Event::TurnQuestionClosed {
+            session_id: sink.session_id.to_owned(),
+            turn: sink.turn,
+            id: self.asked.id.to_string(),
+            outcome: closed.as_str(),
+            answer,
+            place: closed.place().map(str::to_owned),
+        });
     }
 }

@@ -7,6 +7,7 @@ use super::{CliError, handoffs};
 use crate::client::News;
 use crate::clock;
 use crate::protocol::{Call, EventKind, EventView, EventsSubscribe, HandoffList, HandoffView};
+use crate::visible::visible;
 
 pub(super) async fn run(backend: &Backend, out: &Output, args: EventsArgs) -> Result<(), CliError> {
     if args.follow {
@@ -134,7 +135,24 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
                 error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
             )
         }
-        EventKind::TurnQuestion { session, text, .. } => format!("turn of {session} asks: {text}"),
+        EventKind::TurnQuestion { session, text, .. } => {
+            format!("turn of {session} asks: {}", visible(text))
+        }
+        EventKind::TurnQuestionClosed {
+            session,
+            outcome,
+            answer,
+            place,
+            ..
+        } => {
+            let answer = answer.as_ref().map(|a| format!(": {}", visible(a)));
+            let place = place.as_ref().map(|place| format!(" ({place})"));
+            format!(
+                "question of {session} {outcome}{}{}",
+                answer.unwrap_or_default(),
+                place.unwrap_or_default()
+            )
+        }
         EventKind::SessionStarted {
             session,
             platform,

@@ -19,7 +19,7 @@ use crate::agent::openai::OpenAiConfig;
 use crate::hooks::{HOOKS, HooksConfig};
 use crate::platform::Home;
 use crate::session::{KeyRules, WhatsAppIds};
-use crate::turn::Clocks;
+use crate::turn::{Clocks, Patience};
 
 pub(super) fn build(
     home: PathBuf,
@@ -54,7 +54,10 @@ pub(super) fn build(
                 whole: get.duration("agent.timeout"),
                 first: get.duration_or_off("agent.first_token_timeout"),
                 silence: get.duration_or_off("agent.silence_timeout"),
-                question: get.duration("agent.question_timeout"),
+                question: Patience {
+                    answer: get.duration_or_off("agent.question_timeout"),
+                    reminder: get.duration_or_off("agent.question_reminder"),
+                },
             },
             echo_pace: get.duration_or_off("agent.echo_pace"),
             openai: openai(&get),

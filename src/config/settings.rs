@@ -178,9 +178,15 @@ fn all() -> Vec<Setting> {
     );
     add(
         "agent.question_timeout",
-        time(SECOND),
+        Kind::DurationOrNever { min: SECOND },
         Some("5m"),
-        "How long a person may take to answer an agent's question; after that the answer is no.",
+        "How long a person may take to answer an agent's question; after that the answer is no. never waits until it is answered or stopped.",
+    );
+    add(
+        "agent.question_reminder",
+        time_or_off(SECOND),
+        Some("1h"),
+        "A question that is open for this time in a chat is shown there once more; 0 never.",
     );
     add(
         "agent.echo_pace",

@@ -11,6 +11,8 @@ pub enum Value {
     Flag(bool),
     Integer(i64),
     Duration(Duration),
+    /// A time that never comes.
+    Never,
     List(Vec<String>),
 }
 
@@ -26,6 +28,10 @@ pub enum Kind {
     Duration {
         min: Duration,
         zero_is_off: bool,
+    },
+    /// At least `min`, or the word `never`.
+    DurationOrNever {
+        min: Duration,
     },
     Choice(&'static [&'static str]),
     /// Names or ids, written as a list or with commas between them.
@@ -66,6 +72,10 @@ impl Kind {
                     show_duration(min)
                 )
             }
+            Kind::DurationOrNever { min } => format!(
+                "a time of at least {}, such as \"30s\" or \"5m\", or \"never\"",
+                show_duration(min)
+            ),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
             Kind::List => "a list, or text with commas in between".into(),
         }
@@ -90,6 +100,16 @@ impl Kind {
                 self.duration(Duration::from_secs(u64::try_from(*n).ok()?))
             }
             (Kind::Duration { .. }, Raw::Text(t)) => self.duration(parse_duration(t)?),
+            (Kind::DurationOrNever { .. }, Raw::Text(t)) if t.trim() == "never" => {
+                Some(Value::Never)
+            }
+            (Kind::DurationOrNever { min }, raw) => {
+                let time = Kind::Duration {
+                    min,
+                    zero_is_off: false,
+                };
+                time.parse(raw, lenient)
+            }
             (Kind::Choice(words), Raw::Text(t)) => {
                 words.contains(&t.as_str()).then(|| Value::Text(t.clone()))
             }
@@ -172,6 +192,7 @@ impl serde::Serialize for Value {
             Value::Flag(flag) => serializer.serialize_bool(*flag),
             Value::Integer(n) => serializer.serialize_i64(*n),
             Value::Duration(d) => serializer.serialize_str(&show_duration(*d)),
+            Value::Never => serializer.serialize_str("never"),
             Value::List(items) => serializer.collect_seq(items),
         }
     }
@@ -184,6 +205,7 @@ impl fmt::Display for Value {
             Value::Flag(flag) => write!(f, "{flag}"),
             Value::Integer(n) => write!(f, "{n}"),
             Value::Duration(d) => write!(f, "{:?}", show_duration(*d)),
+            Value::Never => write!(f, "{:?}", "never"),
             Value::List(items) => write!(f, "{items:?}"),
         }
     }

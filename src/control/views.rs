@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
+use crate::agent::Part;
 use crate::events::{Event, Told};
 use crate::handoff::Handoff;
 use crate::platform::{Finding, Opened, PlatformStatus};
 use crate::protocol::{
     EventKind, EventView, FindingView, HandoffView, HitView, LocalMessageView, LocalThreadView,
-    MAX_FRAME, MessageView, PersonView, PlatformView, SessionView, StageView, TranscriptView,
+    MAX_FRAME, MessageView, PersonView, PlatformView, SessionView, StageView, SubjectView,
+    TranscriptView,
 };
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Transcript};
@@ -134,6 +136,28 @@ pub fn shortened(text: &str) -> String {
     }
     let cut = text.floor_char_boundary(MESSAGE_BYTES);
     format!("{}… ({} bytes more)", &text[..cut], text.len() - cut)
+}
+
+/// The parts that fit a frame together. What is cut says how much is missing.
+fn subject(parts: &[Part]) -> Vec<SubjectView> {
+    let mut room = MESSAGE_BYTES;
+    let mut views: Vec<SubjectView> = Vec::new();
+    for part in parts {
+        let cut = part.text.floor_char_boundary(room);
+        let text = match part.text.len() - cut {
+            0 => part.text.clone(),
+            more => format!("{}… ({more} bytes more)", &part.text[..cut]),
+        };
+        room -= cut;
+        views.push(SubjectView {
+            label: shortened(&part.label),
+            text,
+        });
+        if room == 0 {
+            break;
+        }
+    }
+    views
 }
 
 pub fn handoff(handoff: &Handoff) -> HandoffView {
@@ -290,15 +314,36 @@ pub fn event(told: &Told) -> EventView {
         Event::TurnQuestion {
             session_id,
             turn,
-            text,
-            choices,
-            open,
+            id,
+            question,
+            place,
+            whole,
         } => EventKind::TurnQuestion {
             session: session_id,
             turn,
-            text: shortened(&text),
-            choices,
-            open,
+            text: shortened(&question.text()),
+            choices: question.choices.clone(),
+            open: question.open,
+            question: id,
+            ask: shortened(&question.ask),
+            subject: subject(&question.subject),
+            place,
+            whole: whole.map(|path| path.display().to_string()),
+        },
+        Event::TurnQuestionClosed {
+            session_id,
+            turn,
+            id,
+            outcome,
+            answer,
+            place,
+        } => EventKind::TurnQuestionClosed {
+            session: session_id,
+            turn,
+            question: id,
+            outcome: outcome.to_owned(),
+            answer: answer.map(|answer| shortened(&answer)),
+            place,
         },
         Event::SessionStarted {
             session_id,

@@ -8,7 +8,8 @@ use crate::agent::{Prompt, Reply};
 use crate::platform::Opened;
 use crate::router::Address;
 use crate::store::{Answer, Begun, Claim, Scribe, StoreError};
-use crate::turn::live::{InChat, show_typing};
+use crate::turn::live::show_typing;
+use crate::turn::questions::InChat;
 use crate::turn::{Streamed, TurnError, patiently};
 
 /// What stands behind the reply in a thread that may be the second of its name.

@@ -30,7 +30,10 @@ const RESULTS: [(&str, Answer); 31] = [
     ("session.resume", Answer::One("ResumedView")),
     ("chat.open", Answer::One("ChatView")),
     ("chat.say", Answer::One("ChatTurnView")),
-    ("chat.answer", Answer::Words("An empty object.")),
+    (
+        "chat.answer",
+        Answer::Words("An object with `question`: the question that was answered."),
+    ),
     (
         "chat.stop",
         Answer::Words("An object with `stopped`: whether there was an answer to interrupt."),

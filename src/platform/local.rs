@@ -88,6 +88,10 @@ impl Platform for Local {
         }
     }
 
+    fn precedes(&self, message_id: &str, other: &str) -> Option<bool> {
+        super::by_number(message_id, other)
+    }
+
     async fn send(
         &self,
         to: &Source,

@@ -265,6 +265,11 @@ pub trait Platform: Send + Sync {
         Ok(())
     }
 
+    /// Whether a message was written before another one of the same chat; `None` where the ids do not tell.
+    fn precedes(&self, _message_id: &str, _other: &str) -> Option<bool> {
+        None
+    }
+
     /// Tells who pressed a button what came of it.
     async fn answer_press(&self, _press: &Press, _said: &str) -> Result<(), PlatformError> {
         Ok(())
@@ -281,4 +286,10 @@ pub trait Platform: Send + Sync {
             "files cannot be received there".into(),
         ))
     }
+}
+
+/// The order of messages whose ids are numbers that grow.
+fn by_number(one: &str, other: &str) -> Option<bool> {
+    let number = |id: &str| id.parse::<i64>().ok();
+    Some(number(one)? < number(other)?)
 }

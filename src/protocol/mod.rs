@@ -13,7 +13,7 @@ pub use calls::*;
 pub use views::{
     AgentTestView, AgentView, ChatTurnView, ChatView, EventKind, EventView, FindingView,
     HandoffView, HitView, LocalMessageView, LocalThreadView, MessageView, MetricsView, PersonView,
-    PlatformView, ResumedView, SessionView, StageView, StatusView, TranscriptView,
+    PlatformView, ResumedView, SessionView, StageView, StatusView, SubjectView, TranscriptView,
 };
 
 /// Raised when a change breaks existing clients.

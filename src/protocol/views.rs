@@ -303,6 +303,15 @@ pub struct LocalMessageView {
     pub at: f64,
 }
 
+/// One thing that an approval is about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SubjectView {
+    /// What it is: a command, the input of a tool, a change of a file.
+    pub label: String,
+    /// The thing itself, character by character.
+    pub text: String,
+}
+
 /// `{"seq": 12, "at": 1767171600.5, "type": "handoff.stage", "id": 7, "session": "…", "platform": "local", "stage": "bound"}`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventView {
@@ -367,10 +376,40 @@ pub enum EventKind {
     TurnQuestion {
         session: String,
         turn: u64,
+        /// What is asked and what it is about, in one text.
         text: String,
         choices: Vec<String>,
         /// Other words than the choices are an answer too.
         open: bool,
+        /// Names the question.
+        #[serde(default)]
+        question: String,
+        /// What is asked, without what it is about.
+        #[serde(default)]
+        ask: String,
+        /// What an approval is about, as the agent would do it.
+        #[serde(default)]
+        subject: Vec<SubjectView>,
+        /// The platform that shows it, or `terminal`.
+        #[serde(default)]
+        place: String,
+        /// The file with all of a long one; it stays until the question is closed.
+        #[serde(default)]
+        whole: Option<String>,
+    },
+    /// A question of an agent is answered, or no longer open. The first answer counts.
+    #[serde(rename = "turn.question_closed")]
+    TurnQuestionClosed {
+        session: String,
+        turn: u64,
+        /// Names the question.
+        question: String,
+        /// `answered`, `timed_out`, `not_shown` or `withdrawn`.
+        outcome: String,
+        /// The choice, or the words.
+        answer: Option<String>,
+        /// Where it was answered: a platform, or `terminal`.
+        place: Option<String>,
     },
     /// A conversation begins, or is taken up again in a terminal.
     #[serde(rename = "session.started")]
@@ -426,6 +465,7 @@ impl EventKind {
             | EventKind::TurnDelta { session, .. }
             | EventKind::TurnEnded { session, .. }
             | EventKind::TurnQuestion { session, .. }
+            | EventKind::TurnQuestionClosed { session, .. }
             | EventKind::SessionStarted { session, .. }
             | EventKind::SessionMoved { session, .. }
             | EventKind::SessionEnded { session, .. } => Some(session),
@@ -442,6 +482,7 @@ impl EventKind {
             EventKind::TurnDelta { .. } => "turn.delta",
             EventKind::TurnEnded { .. } => "turn.ended",
             EventKind::TurnQuestion { .. } => "turn.question",
+            EventKind::TurnQuestionClosed { .. } => "turn.question_closed",
             EventKind::SessionStarted { .. } => "session.started",
             EventKind::SessionMoved { .. } => "session.moved",
             EventKind::SessionEnded { .. } => "session.ended",

@@ -11,7 +11,8 @@ use crate::platform::Platform;
 use crate::store::{
     Begun, Delivery, Draft, Files, Inbound, NewDelivery, Scribe, StoreError, TurnEnd,
 };
-use crate::turn::live::{InChat, Live, show_typing};
+use crate::turn::live::{Live, show_typing};
+use crate::turn::questions::InChat;
 use crate::turn::{Lease, Streamed, TurnError, patiently};
 
 /// What became of a turn.

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 
-use super::{Chat, Inner, Work, reply_to, take};
+use super::questions::Taken;
+use super::{Chat, Inner, Work};
 use crate::command::{self, Command, Place, Typed};
 use crate::session::session_key;
-use crate::store::{Delivery, Inbound, NewDelivery, StoreError};
-use crate::turn::{Heard, patiently};
+use crate::store::{Delivery, Inbound, StoreError};
+use crate::turn::patiently;
 
 impl Inner {
     pub(super) async fn take_up(self: &Arc<Self>) -> Result<(), StoreError> {
@@ -38,14 +39,18 @@ impl Inner {
 
     /// A message that is kept goes into its chat's line; one that stops the answer before it, or asks what becomes of it,
     /// does not wait for that answer.
-    pub(super) async fn take_in(self: &Arc<Self>, inbound: Inbound) {
-        let at_once = match command::read(&inbound.text, Place::Chat) {
+    ///
+    /// `at`: when it was sent.
+    pub(super) async fn take_in(self: &Arc<Self>, inbound: Inbound, at: f64) {
+        let typed = command::read(&inbound.text, Place::Chat);
+        let at_once = match typed {
             Typed::Command(Command::Stop, _) => true,
             Typed::Command(Command::Status, _) => {
                 self.answering().contains_key(&inbound.session_key)
             }
             _ => false,
         };
+        let is_words = matches!(typed, Typed::Words);
         if at_once {
             let inner = self.clone();
             self.tracker.spawn(async move {
@@ -56,9 +61,17 @@ impl Inner {
             return;
         }
         // Here and now, so that no message overtakes another.
-        match self.hear_answer(&inbound).await {
-            Ok(true) => {}
-            Ok(false) | Err(StoreError::Cancelled) => self.line_up(&inbound),
+        let heard = match is_words {
+            true => self.hear_answer(&inbound, at).await,
+            false => Ok(Taken::Message(None)),
+        };
+        match heard {
+            Ok(Taken::Answer) => {}
+            Ok(Taken::Message(None)) | Err(StoreError::Cancelled) => self.line_up(&inbound),
+            Ok(Taken::Message(Some(note))) => {
+                self.line_up(&inbound);
+                self.note(&inbound, note);
+            }
             Err(error) => {
                 tracing::error!(%error, inbound = inbound.id, "it waits for the next start");
             }
@@ -85,37 +98,6 @@ impl Inner {
                 tracing::debug!(%error, inbound = id, "a message that waits was not acknowledged");
             }
         });
-    }
-
-    /// An agent may have asked something in this chat: its answer does not wait in line behind the turn that asked.
-    async fn hear_answer(self: &Arc<Self>, inbound: &Inbound) -> Result<bool, StoreError> {
-        if self.turns.questions.is_empty() {
-            return Ok(false);
-        }
-        let live = || self.store.live_session(&inbound.session_key);
-        let Some(session) = patiently(&self.stop, live).await? else {
-            return Ok(false);
-        };
-        let conversation = || async { self.store.root(&session) };
-        let conversation = patiently(&self.stop, conversation).await?;
-        let words = take::unsigned(inbound);
-        let again = match self.turns.questions.hear(&conversation, words) {
-            Heard::NoQuestion => return Ok(false),
-            Heard::Answered => None,
-            Heard::NotAnAnswer(question) => Some(question),
-        };
-        let sends: Vec<NewDelivery> = again
-            .into_iter()
-            .flat_map(|question| self.pieces(&reply_to(inbound, &session), &question))
-            .collect();
-        let keep = || self.store.dismiss_inbound(inbound.id, sends.clone());
-        // The chat's worker is at the turn that asked; what is said about it does not wait for that.
-        for delivery in patiently(&self.stop, keep).await? {
-            let inner = self.clone();
-            self.tracker
-                .spawn(async move { inner.send(&delivery).await });
-        }
-        Ok(true)
     }
 
     /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order. True: it is at

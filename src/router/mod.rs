@@ -10,6 +10,7 @@ mod doors;
 mod files;
 mod home;
 mod line;
+mod questions;
 mod rank;
 mod reply;
 mod send;
@@ -211,7 +212,7 @@ impl Router {
         let (said, inbound) = self.inner.store.say_local(&key, &source, text).await?;
         self.inner.metrics.met(local::NAME, Met::Accepted);
         self.inner.bus.tell(local::told(&said));
-        self.inner.take_in(inbound).await;
+        self.inner.take_in(inbound, said.at).await;
         Ok(said)
     }
 

@@ -12,8 +12,8 @@ use crate::metrics::Met;
 use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
 use crate::session::{Source, session_key};
 use crate::store::{Inbound, NewInbound, StoreError};
-use crate::turn::live::CHOICE;
 use crate::turn::patiently;
+use crate::visible::markdown;
 
 /// The buttons of a list of sessions bring this back, with the session's id.
 pub(super) const RESUME: &str = "resume";
@@ -79,7 +79,7 @@ impl Inner {
                 self.pass_over(&inbound).await
             }
             _ => {
-                self.take_in(inbound).await;
+                self.take_in(inbound, said.at).await;
                 Ok(())
             }
         }
@@ -181,25 +181,15 @@ impl Inner {
                 addressed: true,
             };
             self.hear(said).await?;
-            let text = press.text.clone();
+            let text = markdown(&press.text);
             self.answer_press(press, "", Some(text));
             return Ok(());
         }
-        let chosen = choice(&press.data).and_then(|(id, at)| self.turns.questions.choose(id, at));
-        let (said, note) = match chosen {
-            Some(choice) => (choice.clone(), format!("→ {choice}")),
-            None => (
-                "That question is no longer open.".to_owned(),
-                "(no longer open)".to_owned(),
-            ),
-        };
-        let text = format!("{}\n\n{note}", press.text);
-        self.answer_press(press, &said, Some(text));
-        Ok(())
+        self.hear_choice(press).await
     }
 
     /// Tells who pressed, and takes the buttons away. On its own: the next message does not wait for it.
-    fn answer_press(self: &Arc<Self>, press: Press, said: &str, text: Option<String>) {
+    pub(super) fn answer_press(self: &Arc<Self>, press: Press, said: &str, text: Option<String>) {
         let Some(platform) = self.platforms.adapter(&press.source.platform) else {
             return;
         };
@@ -236,13 +226,4 @@ fn stranger(code: &str) -> String {
     format!(
         "I do not know you yet. Whoever runs this bot can let you in, within an hour, with\n\n`hermesctl pair approve {code}`"
     )
-}
-
-/// The question and the choice that a button stands for.
-fn choice(data: &str) -> Option<(u64, usize)> {
-    let (id, at) = data
-        .strip_prefix(CHOICE)?
-        .strip_prefix(':')?
-        .split_once(':')?;
-    Some((u64::from_str_radix(id, 16).ok()?, at.parse().ok()?))
 }

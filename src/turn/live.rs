@@ -1,68 +1,21 @@
-//! What a chat sees of an answer before it is there: that somebody writes, what was written so far, and what the agent has
-//! to ask.
+//! What a chat sees of an answer before it is there: that somebody writes, and what was written so far.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Shows, Streamed, in_words};
-use crate::agent::Question;
-use crate::clock;
-use crate::metrics::Metrics;
-use crate::platform::{Button, Outgoing, Platform, PlatformError, Tries, with_retries};
+use super::Streamed;
+use crate::platform::{Platform, PlatformError};
 use crate::session::Source;
 use crate::store::{Draft, Store, StoreError};
 
-/// The buttons of questions bring this back, with the question's id and the choice.
-pub const CHOICE: &str = "choice";
 /// What stands behind an answer that is still being written.
 const GOES_ON: &str = " …";
 /// A call that only makes a chat livelier is not waited for longer.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The same when the whole answer is there, and waits for it.
 const PATIENCE_AT_THE_END: Duration = Duration::from_secs(5);
-
-/// Shows an agent's question in a chat.
-pub struct InChat {
-    pub metrics: Arc<Metrics>,
-    pub platform: Arc<dyn Platform>,
-    pub to: Source,
-    pub draining: CancellationToken,
-}
-
-#[async_trait]
-impl Shows for InChat {
-    async fn show(&self, question: &Question, id: u64) {
-        let buttons: Vec<Button> = match self.platform.capabilities().buttons {
-            true => question.choices.iter().enumerate(),
-            false => [].iter().enumerate(),
-        }
-        .map(|(at, label)| Button {
-            label: label.clone(),
-            data: format!("{CHOICE}:{id:x}:{at}"),
-        })
-        .collect();
-        let text = in_words(question);
-        let what = Outgoing {
-            text: &text,
-            file: None,
-            buttons: &buttons,
-        };
-        // A question that is repeated after a crash is another one: whoever asked it is gone.
-        let key = format!("question:{}", clock::now());
-        let name = self.platform.name();
-        let ready = || self.platform.ready_for(&self.to);
-        let send = |_| self.platform.send(&self.to, what, &key);
-        let (metrics, draining) = (&self.metrics, &self.draining);
-        let sent = with_retries(name, Tries::Few, metrics, draining, ready, send);
-        if let Err(error) = sent.await {
-            tracing::warn!(%error, platform = name, "a question of the agent's could not be shown");
-        }
-    }
-}
 
 /// Shows that somebody writes until `done`.
 pub async fn show_typing(platform: &dyn Platform, to: &Source, done: &CancellationToken) {

@@ -7,8 +7,9 @@ pub mod deliver;
 mod lease;
 pub mod live;
 mod patience;
-mod questions;
+pub mod questions;
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use lease::{Lease, Leases};
 pub(crate) use patience::patiently;
-pub use questions::{Heard, Questions, Shows, in_words};
+pub use questions::{Heard, Patience, Questions, Shows};
 
 pub use crate::agent::Streamed;
 use crate::agent::{Agent, AgentError, Agents, Prompt, Pulse, Reply, Sink};
@@ -57,7 +58,7 @@ pub struct Clocks {
     /// Between two signs of life.
     pub silence: Option<Duration>,
     /// For the person, when it asks something.
-    pub question: Duration,
+    pub question: Patience,
 }
 
 /// How one question to an agent went.
@@ -97,7 +98,7 @@ impl Turns {
     ) -> Turns {
         Turns {
             leases: Leases::default(),
-            questions: Questions::new(clocks.question),
+            questions: Questions::new(clocks.question, questions_in(&store)),
             agents: Current::new(agents),
             store,
             clocks: Current::new(clocks),
@@ -299,6 +300,12 @@ impl Turns {
             tokio::time::sleep_until(next.min(now + CHECK)).await;
         }
     }
+}
+
+/// Where the files of long questions are.
+fn questions_in(store: &Store) -> PathBuf {
+    let home = store.path().parent().unwrap_or(Path::new("."));
+    home.join("questions")
 }
 
 /// What the metrics call it.

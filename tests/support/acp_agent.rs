@@ -2,6 +2,7 @@
 //! What it does is decided by words in the last text block of a prompt; what it got is recorded, line by line, in the
 //! file that `ACP_AGENT_RECORD` names. `ACP_AGENT_MODE`: `plain` loads no sessions, `remembers` keeps them in the file
 //! `ACP_AGENT_STATE`, `forgetful` pretends to, `mute` never says a word. `ACP_AGENT_TAKES`: `image`, `audio` or both.
+//! `ACP_AGENT_CALL` names a file with the tool call that it asks permission for, and what it says of that call before.
 
 #[path = "acp_agent/blocks.rs"]
 mod blocks;
@@ -336,7 +337,17 @@ fn ask_permission(session: &str, request: u64) {
         .zip(names)
         .map(|(kind, name)| json!({"optionId": format!("the-{kind}"), "kind": kind, "name": name}))
         .collect();
-    let call = json!({"toolCallId": "t1", "title": "rm -rf /tmp/nothing"});
+    let file = std::env::var_os("ACP_AGENT_CALL").and_then(|path| std::fs::read(path).ok());
+    let told: Option<Value> = file.map(|told| serde_json::from_slice(&told).expect("JSON"));
+    let mut told = told.unwrap_or_default();
+    if let Some(mut before) = told.get_mut("before").map(Value::take) {
+        before["sessionUpdate"] = json!("tool_call");
+        update(session, before);
+    }
+    let call = match told.get_mut("call") {
+        Some(call) => call.take(),
+        None => json!({"toolCallId": "t1", "title": "rm -rf /tmp/nothing"}),
+    };
     let params = json!({"sessionId": session, "toolCall": call, "options": options});
     send(
         json!({"jsonrpc": "2.0", "id": request, "method": "session/request_permission", "params": params}),

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 
 pub use daemon::{Daemon, Home, Ran};
 pub use program::{program, told};
+pub use running::Running;
 pub use seed::{SESSION, TITLE, add_session, home_channel, no_thread, picture, seed_session};
 pub use wire::{Wire, hello, request, somebody_hands_off};
 

@@ -11,7 +11,7 @@ use agent_client_protocol::v1::schema::{
     AgentCapabilities, CancelNotification, ContentBlock, InitializeRequest, LoadSessionRequest,
     NewSessionRequest, PromptCapabilities, PromptRequest, RequestPermissionOutcome,
     RequestPermissionRequest, RequestPermissionResponse, SessionNotification, SessionUpdate,
-    StopReason,
+    StopReason, ToolCallUpdate,
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Agent as TheAgent, ByteStreams, Client};
@@ -33,7 +33,9 @@ const UPDATES: usize = 4096;
 /// Something that happens in a session while it is spoken in.
 pub(super) enum Update {
     Words(String),
-    /// Thoughts, tools, plans: no part of the answer.
+    /// A tool that it uses: a question may be about it.
+    Tool(Box<ToolCallUpdate>),
+    /// Thoughts, plans: no part of the answer.
     Life,
     Permission(
         Box<RequestPermissionRequest>,
@@ -277,6 +279,8 @@ where
                         ContentBlock::Text(text) => Update::Words(text.text),
                         _ => Update::Life,
                     },
+                    SessionUpdate::ToolCall(call) => Update::Tool(Box::new(call.into())),
+                    SessionUpdate::ToolCallUpdate(call) => Update::Tool(Box::new(call)),
                     _ => Update::Life,
                 };
                 let listener = locked(&told).get(&*news.session_id.0).cloned();

@@ -3,12 +3,14 @@
 
 mod blocks;
 mod connection;
+mod diff;
+mod tool;
 
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{
     PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
-    RequestPermissionResponse, SelectedPermissionOutcome, StopReason,
+    RequestPermissionResponse, SelectedPermissionOutcome, StopReason, ToolCallUpdateFields,
 };
 use async_trait::async_trait;
 use tokio::time::Instant;
@@ -160,6 +162,7 @@ impl Agent for Acp {
             sink,
             cancel,
             reply: String::new(),
+            calls: tool::Calls::default(),
             rest: None,
             over: false,
         };
@@ -210,6 +213,8 @@ struct Turn<'a> {
     sink: &'a Sink<'a>,
     cancel: &'a CancellationToken,
     reply: String,
+    /// What it has said of the tools that it uses.
+    calls: tool::Calls,
     /// When it is to have come to rest, once it is told to stop.
     rest: Option<Instant>,
     over: bool,
@@ -230,14 +235,19 @@ impl Turn<'_> {
                 self.sink.push(&words);
             }
             Update::Life => self.sink.alive(),
+            Update::Tool(call) => {
+                self.calls.hear(*call);
+                self.sink.alive();
+            }
             Update::Permission(request, responder) => {
+                let call = self.calls.about(&request.tool_call);
                 let outcome = tokio::select! {
                     biased;
                     () = self.cancel.cancelled() => {
                         self.stop();
                         RequestPermissionOutcome::Cancelled
                     }
-                    outcome = permit(&request, self.sink) => outcome,
+                    outcome = permit(&request, call, self.sink) => outcome,
                 };
                 // An agent that waits no longer needs no answer.
                 let _ = responder.respond(RequestPermissionResponse::new(outcome));
@@ -264,13 +274,14 @@ async fn until(time: Option<Instant>) {
 }
 
 /// Asks the person. Without an answer it is no.
-async fn permit(request: &RequestPermissionRequest, sink: &Sink<'_>) -> RequestPermissionOutcome {
-    let what = request.tool_call.fields.title.as_deref();
+async fn permit(
+    request: &RequestPermissionRequest,
+    call: ToolCallUpdateFields,
+    sink: &Sink<'_>,
+) -> RequestPermissionOutcome {
     let question = Question {
-        text: format!(
-            "May I do this?\n{}",
-            what.unwrap_or("something that it does not name")
-        ),
+        ask: "May I do this?".to_owned(),
+        subject: tool::subject(&call),
         choices: request.options.iter().map(|o| o.name.clone()).collect(),
         open: false,
     };

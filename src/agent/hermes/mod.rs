@@ -17,7 +17,7 @@ pub use find::python;
 
 use super::process::Program;
 use super::supervised::{Served, Supervised};
-use super::{Agent, AgentError, Answered, Prompt, Question, Reply, Sink, Usage};
+use super::{Agent, AgentError, Answered, Part, Prompt, Question, Reply, Sink, Usage};
 use crate::session::transcript::{Role, Transcript};
 use crate::store::Scribe;
 use crate::turn::PROBE;
@@ -302,12 +302,13 @@ async fn approve(sink: &Sink<'_>, payload: &Value) -> &'static str {
         .into_iter()
         .filter(|(name, _)| is_offered(name))
         .collect();
-    let command = payload["command"].as_str().unwrap_or("something");
-    let why = payload["description"].as_str().unwrap_or_default();
+    let named = |key: &str| payload[key].as_str().filter(|text| !text.trim().is_empty());
+    let command = named("command").unwrap_or("(Hermes does not say what)");
+    let why = named("description").map(|why| Part::new("Why it asks", why));
+    let subject = [Part::new("Command", command)].into_iter().chain(why);
     let question = Question {
-        text: format!("May I run this?\n{command}\n{why}")
-            .trim_end()
-            .to_owned(),
+        ask: "May I run this?".to_owned(),
+        subject: subject.collect(),
         choices: choices
             .iter()
             .map(|(_, words)| (*words).to_owned())
@@ -328,7 +329,8 @@ async fn clarify(sink: &Sink<'_>, payload: &Value) -> String {
         .filter_map(|choice| choice.as_str().map(str::to_owned))
         .collect();
     let question = Question {
-        text: payload["question"].as_str().unwrap_or("?").to_owned(),
+        ask: payload["question"].as_str().unwrap_or("?").to_owned(),
+        subject: Vec::new(),
         choices: choices.clone(),
         open: true,
     };

@@ -4,6 +4,7 @@
 mod commands;
 mod editor;
 mod input;
+mod question;
 mod turn;
 
 use std::collections::VecDeque;
@@ -93,6 +94,7 @@ async fn converse(
         queued: VecDeque::new(),
         signals: Signals::new()?,
         interrupts: 0,
+        asked: Vec::new(),
         failed: None,
     };
     chat.welcome(&opened).await?;
@@ -124,6 +126,8 @@ struct Chat<'a> {
     signals: Signals,
     /// Ctrl-Cs since anything else happened.
     interrupts: usize,
+    /// Questions of the agent's that wait for an answer.
+    asked: Vec<String>,
     /// The exit code of the last thing that went wrong, for programs.
     failed: Option<u8>,
 }
@@ -161,6 +165,10 @@ impl Chat<'_> {
                 heard = self.input.line() => return match heard {
                     Heard::Line(line) => {
                         self.interrupts = 0;
+                        if self.is_answer(&line) {
+                            self.answer_question(line).await?;
+                            return Ok(Next::GoOn);
+                        }
                         self.handle(line).await
                     }
                     Heard::Unseen(line) => {
@@ -294,10 +302,16 @@ impl Chat<'_> {
     }
 
     /// What happens to this session while nobody types.
-    fn tell(&self, news: &News) -> Result<(), CliError> {
+    fn tell(&mut self, news: &News) -> Result<(), CliError> {
         let News::Event(event) = news else {
             return Ok(());
         };
+        // A handoff asks in its chat; this terminal may answer, too.
+        let width = self.input.is_interactive().then(|| self.out.width());
+        if let Some(text) = question::heard(&event.event, &mut self.asked, width) {
+            self.out.value(&event.event)?;
+            return self.out.line(self.out.styled(BOLD, &format!("\n{text}")));
+        }
         let moved_to = match &event.event {
             EventKind::SessionMoved { to, .. } if to != crate::store::TERMINAL => to,
             EventKind::HandoffEnded {

@@ -5,15 +5,13 @@ use std::time::Duration;
 use tokio::time::{Instant, interval};
 
 use super::editor::Heard;
-use super::{Chat, Next, Sent};
-use crate::agent::Question;
+use super::{Chat, Next, Sent, question};
 use crate::cli::CliError;
 use crate::cli::markdown::Markdown;
 use crate::cli::output::{BOLD, FAINT, Output};
 use crate::client::{ClientError, News};
 use crate::command::{self, Command, Place, Typed};
 use crate::protocol::{Call, ChatSay, ChatTurnView, EventKind, Nothing};
-use crate::turn::in_words;
 
 const TICK: Duration = Duration::from_secs(1);
 
@@ -28,13 +26,11 @@ impl Chat<'_> {
         let mut screen = Screen::new(self.out, self.input.is_interactive());
         let mut ticks = interval(TICK);
         let mut interrupts = 0;
-        // How many questions of the agent's wait for an answer.
-        let mut asked = 0;
         loop {
             tokio::select! {
                 biased;
                 news = client.news() => match news {
-                    Some(news) => asked += usize::from(screen.hear(&news)?),
+                    Some(news) => screen.hear(&news, &mut self.asked)?,
                     None => {
                         screen.close()?;
                         return Err(self.lost());
@@ -71,9 +67,9 @@ impl Chat<'_> {
                         return self.end_by(ended).await;
                     }
                 },
-                heard = self.input.hear(asked > 0) => match heard {
-                    Heard::Line(line) if asked > 0 && !is_command(&line) => {
-                        asked = self.answer_question(line, asked).await?;
+                heard = self.input.hear(!self.asked.is_empty()) => match heard {
+                    Heard::Line(line) if self.is_answer(&line) => {
+                        self.answer_question(line).await?;
                     }
                     // What was typed unseen was typed before the question: it is no answer to it.
                     Heard::Line(line)
@@ -113,31 +109,37 @@ impl Chat<'_> {
         self.complain(&error)
     }
 
-    /// Gives the agent its answer. Returns how many of the `asked` questions still wait.
-    async fn answer_question(&mut self, line: String, asked: usize) -> Result<usize, CliError> {
+    /// Whether a line is for a question of the agent's.
+    pub(super) fn is_answer(&self, line: &str) -> bool {
+        !self.asked.is_empty() && matches!(command::read(line, Place::Terminal), Typed::Words)
+    }
+
+    /// Gives the agent its answer to one of the open questions.
+    pub(super) async fn answer_question(&mut self, line: String) -> Result<(), CliError> {
         let answer = ChatSay { text: line.clone() };
         let told = self
             .client
             .call::<serde_json::Value>(Call::ChatAnswer(answer));
         match told.await {
-            Ok(_) => Ok(asked - 1),
+            Ok(answered) => {
+                let answered = answered["question"].as_str();
+                self.asked.retain(|open| Some(open.as_str()) != answered);
+                Ok(())
+            }
             Err(ClientError::Refused(error)) => {
                 let kind = error.data.as_ref().map(|data| data.kind.as_str());
                 if kind == Some("no_question") {
                     // It waits no longer; the words are a message then.
                     self.queued.push_back(line);
-                    return Ok(0);
+                    self.asked.clear();
+                    return Ok(());
                 }
                 self.out.line(&error.message)?;
-                Ok(asked)
+                Ok(())
             }
             Err(error) => Err(error.into()),
         }
     }
-}
-
-fn is_command(line: &str) -> bool {
-    !matches!(command::read(line, Place::Terminal), Typed::Words)
 }
 
 async fn stop(client: &crate::client::Client) -> Result<(), CliError> {
@@ -174,8 +176,8 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// True: the agent asks something.
-    fn hear(&mut self, news: &News) -> Result<bool, CliError> {
+    /// What the agent asks is put among the `asked` questions, and what is closed is taken out.
+    fn hear(&mut self, news: &News, asked: &mut Vec<String>) -> Result<(), CliError> {
         match news {
             News::Missed(_) => self.lost = true,
             News::Event(event) => match &event.event {
@@ -185,27 +187,17 @@ impl<'a> Screen<'a> {
                 {
                     self.show(text)?;
                 }
-                EventKind::TurnQuestion {
-                    turn,
-                    text,
-                    choices,
-                    open,
-                    ..
-                } if self.turn == Some(*turn) => {
-                    self.close()?;
-                    self.out.value(&event.event)?;
-                    let question = Question {
-                        text: text.clone(),
-                        choices: choices.clone(),
-                        open: *open,
-                    };
-                    self.out.line(self.out.styled(BOLD, &in_words(&question)))?;
-                    return Ok(true);
+                other => {
+                    let width = self.markdown.is_some().then(|| self.out.width());
+                    if let Some(text) = question::heard(other, asked, width) {
+                        self.close()?;
+                        self.out.value(other)?;
+                        self.out.line(self.out.styled(BOLD, &text))?;
+                    }
                 }
-                _ => {}
             },
         }
-        Ok(false)
+        Ok(())
     }
 
     fn show(&mut self, text: &str) -> Result<(), CliError> {

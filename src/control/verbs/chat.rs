@@ -86,7 +86,7 @@ pub(super) async fn leave(desk: &Desk, place: &Place) -> Answer {
 pub(super) async fn answer_question(desk: &Desk, place: &Place, wish: ChatSay) -> Answer {
     let seat = place.seat().await?;
     match desk.turns.questions.hear(seat.conversation(), &wish.text) {
-        Heard::Answered => answer(&serde_json::json!({})),
+        Heard::Answered(id) => answer(&serde_json::json!({"question": id.to_string()})),
         Heard::NotAnAnswer(question) => Err(refused("no_answer", question, "answer with a number")),
         Heard::NoQuestion => Err(refused(
             "no_question",

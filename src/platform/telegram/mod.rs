@@ -280,6 +280,10 @@ impl Platform for Telegram {
         self.react(source, message_id).await
     }
 
+    fn precedes(&self, message_id: &str, other: &str) -> Option<bool> {
+        crate::platform::by_number(message_id, other)
+    }
+
     async fn answer_press(&self, press: &Press, said: &str) -> Result<(), PlatformError> {
         self.answer_query(&press.id, said).await
     }

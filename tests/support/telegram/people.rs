@@ -100,8 +100,7 @@ impl BotApi {
 
     /// Somebody presses a button, named by its label or its data. Gives the number of the query.
     pub fn presses(&self, chat: i64, message: i64, person: &Person, button: &str) -> String {
-        self.change(|world| {
-            world.meet(chat, person);
+        let data = self.change(|world| {
             let message = world.chat(chat).messages[&message].value.clone();
             let rows = message["reply_markup"]["inline_keyboard"].as_array();
             let mut buttons = rows.into_iter().flatten().flat_map(|row| row.as_array());
@@ -111,7 +110,16 @@ impl BotApi {
                 let found = row.find(|b| is("text", b) || is("callback_data", b))?;
                 found["callback_data"].as_str().map(str::to_owned)
             });
-            let data = data.unwrap_or_else(|| panic!("no button {button} in {message}"));
+            data.unwrap_or_else(|| panic!("no button {button} in {message}"))
+        });
+        self.presses_with(chat, message, person, &data)
+    }
+
+    /// Somebody's own program presses a button, with data that it makes up.
+    pub fn presses_with(&self, chat: i64, message: i64, person: &Person, data: &str) -> String {
+        self.change(|world| {
+            world.meet(chat, person);
+            let message = world.chat(chat).messages[&message].value.clone();
             let id = format!("77{:016}", world.queries.len());
             world.queries.push(Query {
                 id: id.clone(),

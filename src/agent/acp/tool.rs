@@ -1,0 +1,134 @@
+//! What an agent says of the tools that it uses, for the person who is asked about them.
+
+use std::collections::HashMap;
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+};
+
+use super::diff;
+use crate::agent::Part;
+
+/// More are not remembered: an agent that never ends its calls must not fill our memory.
+const MOST_CALLS: usize = 256;
+
+/// The calls of a turn that have not ended. A request for permission may name only the call, and what it does was said
+/// before.
+#[derive(Default)]
+pub(super) struct Calls(HashMap<String, ToolCallUpdateFields>);
+
+impl Calls {
+    pub(super) fn hear(&mut self, update: ToolCallUpdate) {
+        let id = update.tool_call_id.0.to_string();
+        let ended = [ToolCallStatus::Completed, ToolCallStatus::Failed];
+        if update.fields.status.is_some_and(|now| ended.contains(&now)) {
+            self.0.remove(&id);
+        } else if self.0.contains_key(&id) || self.0.len() < MOST_CALLS {
+            let known = self.0.remove(&id).unwrap_or_default();
+            self.0.insert(id, merged(known, update.fields));
+        }
+    }
+
+    /// All that is known of the call that a request is about.
+    pub(super) fn about(&self, request: &ToolCallUpdate) -> ToolCallUpdateFields {
+        let known = self.0.get(&*request.tool_call_id.0).cloned();
+        merged(known.unwrap_or_default(), request.fields.clone())
+    }
+}
+
+fn merged(known: ToolCallUpdateFields, new: ToolCallUpdateFields) -> ToolCallUpdateFields {
+    let mut fields = ToolCallUpdateFields::default();
+    fields.kind = new.kind.or(known.kind);
+    fields.title = new.title.or(known.title);
+    fields.name = new.name.or(known.name);
+    fields.content = new.content.or(known.content);
+    fields.locations = new.locations.or(known.locations);
+    fields.raw_input = new.raw_input.or(known.raw_input);
+    fields
+}
+
+/// All of it, character by character.
+pub(super) fn subject(call: &ToolCallUpdateFields) -> Vec<Part> {
+    let kind = call.kind.and_then(|kind| serde_json::to_value(kind).ok());
+    let kind = kind.and_then(|kind| Some(format!("Tool ({})", kind.as_str()?)));
+    let title = match (&call.title, &call.name) {
+        (Some(title), Some(name)) if title != name => Some(format!("{title}\n{name}")),
+        (title, name) => title.clone().or_else(|| name.clone()),
+    };
+    let title = title.unwrap_or_else(|| "(the agent does not name it)".to_owned());
+    let mut parts = vec![Part::new(kind.unwrap_or_else(|| "Tool".to_owned()), title)];
+    let input = call.raw_input.as_ref().filter(|input| !input.is_null());
+    parts.extend(input.map(|input| Part::new("Input", in_words(input))));
+    for content in call.content.iter().flatten() {
+        parts.push(match content {
+            ToolCallContent::Diff(diff) => {
+                let path = diff.path.display().to_string();
+                let old = diff.old_text.as_deref();
+                Part::new("Change", diff::unified(&path, old, &diff.new_text))
+            }
+            ToolCallContent::Content(content) => match &content.content {
+                ContentBlock::Text(text) => Part::new("Content", text.text.as_str()),
+                other => Part::new("Content", json(other)),
+            },
+            other => Part::new("Content", json(other)),
+        });
+    }
+    let places = call.locations.iter().flatten();
+    let places: Vec<String> = places
+        .map(|place| match place.line {
+            Some(line) => format!("{}:{line}", place.path.display()),
+            None => place.path.display().to_string(),
+        })
+        .collect();
+    if !places.is_empty() {
+        parts.push(Part::new("Files", places.join("\n")));
+    }
+    parts
+}
+
+fn in_words(input: &serde_json::Value) -> String {
+    match input {
+        serde_json::Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string()),
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    let value = serde_json::to_value(value);
+    value.map_or_else(|error| error.to_string(), |value| in_words(&value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn update(value: serde_json::Value) -> ToolCallUpdate {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_about_all_that_was_said_of_its_call() {
+        let mut calls = Calls::default();
+        calls.hear(update(json!({
+            "toolCallId": "1", "title": "Edit", "kind": "edit", "rawInput": {"path": "/a"},
+        })));
+        calls.hear(update(json!({
+            "toolCallId": "1",
+            "content": [{"type": "diff", "path": "/a", "oldText": "x\n", "newText": "y\n"}],
+        })));
+        let request = update(json!({"toolCallId": "1", "title": "Edit a"}));
+        let parts = subject(&calls.about(&request));
+        let expected = [
+            ("Tool (edit)", "Edit a"),
+            ("Input", "{\n  \"path\": \"/a\"\n}"),
+            ("Change", "--- /a\n+++ /a\n@@ -1,1 +1,1 @@\n-x\n+y"),
+        ];
+        assert_eq!(parts, expected.map(|(label, text)| Part::new(label, text)));
+        calls.hear(update(json!({"toolCallId": "1", "status": "completed"})));
+        let bare = update(json!({"toolCallId": "1"}));
+        let parts = subject(&calls.about(&bare));
+        assert_eq!(parts, [Part::new("Tool", "(the agent does not name it)")]);
+    }
+}

@@ -1,0 +1,76 @@
+//! An agent's question on the screen of a terminal.
+
+use crate::agent::{Part, Question};
+use crate::protocol::EventKind;
+use crate::turn::questions::TERMINAL;
+use crate::turn::questions::words::{self, Whole};
+use crate::visible::visible_line;
+
+/// Puts a question among the open ones, or takes out one that is closed. Returns what is to be shown of that.
+pub(super) fn heard(
+    event: &EventKind,
+    asked: &mut Vec<String>,
+    width: Option<usize>,
+) -> Option<String> {
+    match event {
+        EventKind::TurnQuestion { question, .. } => {
+            asked.push(question.clone());
+            in_words(event, width)
+        }
+        EventKind::TurnQuestionClosed { question, .. } => {
+            let open = asked.iter().position(|open| open == question)?;
+            asked.remove(open);
+            closed_elsewhere(event)
+        }
+        _ => None,
+    }
+}
+
+/// The question, with rows of at most `width` columns. `None`: the event is another one.
+fn in_words(event: &EventKind, width: Option<usize>) -> Option<String> {
+    let EventKind::TurnQuestion {
+        ask,
+        subject,
+        choices,
+        open,
+        whole,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    let question = Question {
+        ask: ask.clone(),
+        subject: subject
+            .iter()
+            .map(|part| Part::new(part.label.as_str(), part.text.as_str()))
+            .collect(),
+        choices: choices.clone(),
+        open: *open,
+    };
+    let whole = whole.as_deref().map_or(Whole::Nowhere, Whole::At);
+    Some(words::in_terminal(&question, whole, width))
+}
+
+/// How a question was closed that this terminal did not answer.
+fn closed_elsewhere(event: &EventKind) -> Option<String> {
+    let EventKind::TurnQuestionClosed {
+        outcome,
+        answer,
+        place,
+        ..
+    } = event
+    else {
+        return None;
+    };
+    match (outcome.as_str(), place.as_deref()) {
+        ("answered", Some(TERMINAL)) | ("withdrawn", _) => None,
+        ("answered", place) => {
+            let answer = answer.as_deref().unwrap_or_default();
+            let place = place.unwrap_or_default();
+            Some(format!("(answered on {place}: {})", visible_line(answer)))
+        }
+        ("timed_out", _) => Some("(no answer in time: the agent goes on without one)".to_owned()),
+        _ => Some("(the question is no longer open)".to_owned()),
+    }
+}

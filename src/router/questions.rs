@@ -1,0 +1,182 @@
+//! Answers to questions of agents, from chats: who may answer, and what counts as an answer.
+
+use std::sync::Arc;
+
+use super::{Inner, Rank, Right, take};
+use crate::platform::{Platform, Press};
+use crate::session::{ChatType, Source, session_key};
+use crate::store::{Inbound, StoreError};
+use crate::turn::patiently;
+use crate::turn::questions::{Asking, CHOICE, Fit, HeardInChat, Pressed, QuestionId};
+use crate::visible::markdown;
+
+/// What a message is while questions may be open.
+pub(super) enum Taken {
+    Answer,
+    /// It waits in line like any other. The note is for the person.
+    Message(Option<&'static str>),
+}
+
+const STILL_OPEN: &str =
+    "The question above is still open. What you wrote waits until it is answered; /stop ends it.";
+const NOT_YOURS: &str =
+    "The question above is for another person. What you wrote waits until it is answered.";
+
+/// The rights of a person with regard to questions.
+#[derive(Debug, Clone, Copy)]
+struct Answerer {
+    /// May answer any question.
+    is_owner: bool,
+    /// May approve what an agent wants to do in their own turn.
+    approves: bool,
+}
+
+impl Answerer {
+    /// Whether a question that `chat` shows is theirs to answer.
+    fn fit(self, source: &Source, asking: &Asking<'_>) -> Fit {
+        let own = is_asker(source, asking.chat) && (self.approves || !asking.is_approval);
+        match self.is_owner || own {
+            true => Fit::Yes,
+            false => Fit::NotTheirs,
+        }
+    }
+}
+
+impl Inner {
+    /// An answer to an open question of this chat does not wait in line behind the turn that asks.
+    pub(super) async fn hear_answer(
+        self: &Arc<Self>,
+        inbound: &Inbound,
+        at: f64,
+    ) -> Result<Taken, StoreError> {
+        if self.turns.questions.is_empty() {
+            return Ok(Taken::Message(None));
+        }
+        let source = &inbound.source;
+        let answerer = self.answerer(source).await?;
+        let platform = self.platforms.adapter(&source.platform);
+        let fits = |asking: &Asking<'_>| {
+            let here = session_key(asking.chat, &self.keys) == inbound.session_key;
+            match here && !is_before(platform.as_deref(), inbound, at, asking) {
+                true => answerer.fit(source, asking),
+                false => Fit::No,
+            }
+        };
+        let words = take::unsigned(inbound);
+        let questions = &self.turns.questions;
+        match questions.hear_in_chat(words, &source.platform, fits) {
+            HeardInChat::Answered => {
+                let keep = || self.store.dismiss_inbound(inbound.id, Vec::new());
+                patiently(&self.stop, keep).await?;
+                Ok(Taken::Answer)
+            }
+            HeardInChat::Message(None) => Ok(Taken::Message(None)),
+            HeardInChat::Message(Some(true)) => Ok(Taken::Message(Some(STILL_OPEN))),
+            HeardInChat::Message(Some(false)) => Ok(Taken::Message(Some(NOT_YOURS))),
+        }
+    }
+
+    /// Says something beside the turn that the chat is at. Only a courtesy: it is sent once, or not.
+    pub(super) fn note(self: &Arc<Self>, inbound: &Inbound, note: &'static str) {
+        let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
+            return;
+        };
+        let (source, key) = (inbound.source.clone(), format!("note:{}", inbound.id));
+        self.tracker.spawn(async move {
+            platform.ready_for(&source).await;
+            if let Err(error) = platform.send(&source, note.into(), &key).await {
+                tracing::debug!(%error, "a note about an open question was not sent");
+            }
+        });
+    }
+
+    /// The press of a button of a question. Only the message that shows the question, pressed by a person who may answer
+    /// it, counts.
+    pub(super) async fn hear_choice(self: &Arc<Self>, press: Press) -> Result<(), StoreError> {
+        let answerer = self.answerer(&press.source).await?;
+        let fits = |asking: &Asking<'_>| {
+            let message = asking.sending || asking.shown.contains(&press.message_id);
+            match is_same_chat(&press.source, asking.chat) && message {
+                true => answerer.fit(&press.source, asking),
+                false => Fit::No,
+            }
+        };
+        let questions = &self.turns.questions;
+        let pressed = match choice(&press.data) {
+            Some((id, at)) => questions.choose(id, at, &press.source.platform, fits),
+            None => Pressed::NotOpen,
+        };
+        match pressed {
+            // The turn that asked takes the buttons away.
+            Pressed::Chosen(choice) => self.answer_press(press, &choice, None),
+            Pressed::NotTheirs => self.answer_press(press, "This question is not for you.", None),
+            Pressed::NotOpen => {
+                // A button of an earlier daemon's question, or data that a program made up: that changes no message which
+                // others need.
+                let shows = |asking: &Asking<'_>| {
+                    let here = is_same_chat(&press.source, asking.chat);
+                    here && (asking.sending || asking.shown.contains(&press.message_id))
+                };
+                let own = answerer.is_owner || press.source.chat_type == ChatType::Dm;
+                let text = (own && !questions.any(shows))
+                    .then(|| format!("{}\n\n(no longer open)", markdown(&press.text)));
+                self.answer_press(press, "That question is no longer open.", text);
+            }
+        }
+        Ok(())
+    }
+
+    async fn answerer(&self, source: &Source) -> Result<Answerer, StoreError> {
+        let rules = self.rules.get();
+        let rank = || async { rules.doors.rank(&self.store, source) };
+        let rank = patiently(&self.stop, rank).await?;
+        let may = |rank| rules.doors.may(&source.platform, rank, Right::Approvals);
+        Ok(Answerer {
+            is_owner: rank == Some(Rank::Owner),
+            approves: rank.is_some_and(may),
+        })
+    }
+}
+
+fn is_same_chat(one: &Source, other: &Source) -> bool {
+    one.platform == other.platform
+        && one.chat_id == other.chat_id
+        && one.thread_id == other.thread_id
+}
+
+/// Whether this is the person whose turn asks. A private chat has only one.
+fn is_asker(source: &Source, asker: &Source) -> bool {
+    if asker.chat_type == ChatType::Dm {
+        return true;
+    }
+    let ids = |source: &Source| [source.user_id.clone(), source.user_id_alt.clone()];
+    let asker = ids(asker);
+    ids(source)
+        .iter()
+        .flatten()
+        .any(|id| asker.iter().flatten().any(|own| own == id))
+}
+
+/// Whether a message was written before the question was shown.
+fn is_before(
+    platform: Option<&dyn Platform>,
+    inbound: &Inbound,
+    at: f64,
+    asking: &Asking<'_>,
+) -> bool {
+    let Some(first) = asking.shown.first() else {
+        return true;
+    };
+    let order = platform.and_then(|p| p.precedes(&inbound.message_id, first));
+    // Some platforms give the time in whole seconds.
+    order.unwrap_or_else(|| at < asking.shown_at.floor())
+}
+
+/// The question and the choice that a button stands for.
+fn choice(data: &str) -> Option<(QuestionId, usize)> {
+    let (id, at) = data
+        .strip_prefix(CHOICE)?
+        .strip_prefix(':')?
+        .split_once(':')?;
+    Some((QuestionId::parse(id)?, at.parse().ok()?))
+}

@@ -1,0 +1,504 @@
+//! Questions of agents that wait for an answer. A question belongs to one conversation and, where it is shown in a chat, to
+//! that chat, the messages that show it and the person whose turn asks. The first answer wins, wherever it is given.
+
+mod chat;
+mod whole;
+pub mod words;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{oneshot, watch};
+
+pub use chat::{CHOICE, InChat};
+use whole::WholeFile;
+
+use crate::agent::{Answered, Question};
+use crate::clock;
+use crate::current::Current;
+use crate::session::Source;
+
+/// The place of an answer that a terminal gives.
+pub const TERMINAL: &str = "terminal";
+
+/// Shows a question to a person who does not listen to events: in a chat, say.
+#[async_trait]
+pub trait Shows: Send + Sync {
+    /// The chat that shows it, with the person whose turn asks.
+    fn chat(&self) -> &Source;
+
+    /// Shows the question, and shows it again after a while. Returns only if it cannot be shown.
+    async fn show(&self, asked: &Asked);
+
+    /// The question is closed: the messages that show it say so.
+    fn close(&self, shown: Vec<Shown>, note: String);
+}
+
+/// Names a question. From the kernel's random source: a button of another question, or of an earlier daemon's, must not
+/// answer this one, and nobody may guess it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QuestionId(u128);
+
+impl QuestionId {
+    fn random() -> Result<QuestionId, getrandom::Error> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes)?;
+        Ok(QuestionId(u128::from_ne_bytes(bytes)))
+    }
+
+    pub fn parse(text: &str) -> Option<QuestionId> {
+        u128::from_str_radix(text, 16).ok().map(QuestionId)
+    }
+}
+
+impl std::fmt::Display for QuestionId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+/// How long questions wait, and after what time a chat is reminded; `None` for never.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Patience {
+    pub answer: Option<Duration>,
+    pub reminder: Option<Duration>,
+}
+
+/// The open questions, the oldest first. A turn may ask several at a time: each waits for its own answer.
+#[derive(Clone)]
+pub struct Questions {
+    open: Arc<Mutex<Vec<Open>>>,
+    patience: Arc<Current<Patience>>,
+    /// Where the whole of a long question is kept while it is open.
+    directory: Arc<PathBuf>,
+}
+
+struct Open {
+    id: QuestionId,
+    conversation: String,
+    question: Arc<Question>,
+    /// The chat that shows it, with the person whose turn asks.
+    chat: Option<Source>,
+    /// The ids of the messages that show it.
+    shown: Vec<String>,
+    shown_at: f64,
+    /// Another message is on its way, and may be there before its id is known.
+    sending: bool,
+    /// Notes that it is open, by whether the person may answer: each is given once.
+    noted: [bool; 2],
+    answer: oneshot::Sender<Given>,
+}
+
+/// A message that shows a question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    pub message_id: String,
+    /// What stands there, in Markdown.
+    pub text: String,
+}
+
+/// An answer, and where it was given.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Given {
+    pub answer: Answered,
+    /// [`TERMINAL`], or the name of a platform.
+    pub place: String,
+}
+
+/// How a question came to its end.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Closed {
+    Given(Given),
+    TimedOut,
+    /// The chat did not take it.
+    NotShown,
+    /// The agent, or the person who stopped it, gave it up.
+    Withdrawn,
+}
+
+impl Closed {
+    /// What the agent is told.
+    pub(crate) fn answer(&self) -> Answered {
+        match self {
+            Closed::Given(given) => given.answer.clone(),
+            Closed::TimedOut | Closed::NotShown | Closed::Withdrawn => Answered::Nobody,
+        }
+    }
+
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Closed::Given(_) => "answered",
+            Closed::TimedOut => "timed_out",
+            Closed::NotShown => "not_shown",
+            Closed::Withdrawn => "withdrawn",
+        }
+    }
+
+    pub(crate) fn place(&self) -> Option<&str> {
+        match self {
+            Closed::Given(given) => Some(&given.place),
+            _ => None,
+        }
+    }
+
+    /// The answer in words: the choice, or what was said.
+    pub(crate) fn in_words(&self, question: &Question) -> Option<String> {
+        match self.answer() {
+            Answered::Choice(at) => question.choices.get(at).cloned(),
+            Answered::Words(words) => Some(words),
+            Answered::Nobody => None,
+        }
+    }
+}
+
+/// A question as those see it who decide whether an answer counts.
+pub struct Asking<'a> {
+    pub chat: &'a Source,
+    /// The ids of the messages that show it, the first one first.
+    pub shown: &'a [String],
+    pub shown_at: f64,
+    /// Another message is on its way, and may be there before its id is known.
+    pub sending: bool,
+    /// It is about something that the agent wants to do.
+    pub is_approval: bool,
+}
+
+/// Whether words or a press of a button can be an answer to a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    Yes,
+    /// It belongs to another chat, or came before the question.
+    No,
+    /// Another person has to answer.
+    NotTheirs,
+}
+
+/// What becomes of words while questions may be open.
+#[derive(Debug, PartialEq)]
+pub enum Heard {
+    /// They were an answer to this question.
+    Answered(QuestionId),
+    /// There is a question, and this is no answer to it. With the choices in words.
+    NotAnAnswer(String),
+    NoQuestion,
+}
+
+/// What becomes of words in a chat.
+#[derive(Debug, PartialEq, Eq)]
+pub enum HeardInChat {
+    Answered,
+    /// They are an ordinary message, and the person is told once that a question is open: whether it is theirs.
+    Message(Option<bool>),
+}
+
+/// What becomes of a press of a button.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Pressed {
+    Chosen(String),
+    NotTheirs,
+    NotOpen,
+}
+
+impl Questions {
+    pub fn new(patience: Patience, directory: PathBuf) -> Questions {
+        whole::clear(&directory);
+        Questions {
+            open: Arc::default(),
+            patience: Arc::new(Current::new(patience)),
+            directory: Arc::new(directory),
+        }
+    }
+
+    /// How long people may take from now on.
+    pub(crate) fn set_patience(&self, patience: Patience) {
+        self.patience.set(patience);
+    }
+
+    /// Opens a question. `None`: it has no name, since the kernel gives no random numbers.
+    pub(crate) async fn ask(
+        &self,
+        conversation: &str,
+        question: Question,
+        chat: Option<&Source>,
+    ) -> Option<(Asked, Waiting)> {
+        let id = match QuestionId::random() {
+            Ok(id) => id,
+            Err(error) => {
+                tracing::error!(%error, "a question cannot be asked without random numbers");
+                return None;
+            }
+        };
+        let whole = WholeFile::of(&question, id, &self.directory).await;
+        let (answer, answered) = oneshot::channel();
+        let question = Arc::new(question);
+        self.locked().push(Open {
+            id,
+            conversation: conversation.to_owned(),
+            question: question.clone(),
+            chat: chat.cloned(),
+            shown: Vec::new(),
+            shown_at: 0.0,
+            sending: false,
+            noted: [false; 2],
+            answer,
+        });
+        let patience = *self.patience.get();
+        let asked = Asked {
+            id,
+            question,
+            whole,
+            reminder: patience.reminder,
+            shown: Mutex::default(),
+            sending: watch::Sender::new(false),
+            questions: self.clone(),
+        };
+        let waiting = Waiting {
+            answered,
+            patience: patience.answer,
+        };
+        Some((asked, waiting))
+    }
+
+    /// A terminal at this conversation has said something. It answers the oldest question that it is an answer to.
+    pub fn hear(&self, conversation: &str, words: &str) -> Heard {
+        let mut open = self.locked();
+        let mut oldest = None;
+        for (at, asked) in open.iter().enumerate() {
+            if asked.conversation != conversation {
+                continue;
+            }
+            if let Some(answer) = read(&asked.question, words) {
+                let id = asked.id;
+                return match give(&mut open, at, answer, TERMINAL) {
+                    true => Heard::Answered(id),
+                    false => Heard::NoQuestion,
+                };
+            }
+            oldest = oldest.or(Some(at));
+        }
+        match oldest {
+            Some(at) => {
+                let choices = words::choices(&open[at].question).unwrap_or_default();
+                Heard::NotAnAnswer(format!("this is no answer to the question\n{choices}"))
+            }
+            None => Heard::NoQuestion,
+        }
+    }
+
+    /// Words in a chat. They answer the oldest question that they fit and are an answer to.
+    pub fn hear_in_chat(
+        &self,
+        words: &str,
+        place: &str,
+        mut fits: impl FnMut(&Asking<'_>) -> Fit,
+    ) -> HeardInChat {
+        let mut open = self.locked();
+        let mut unfit = None;
+        for at in 0..open.len() {
+            let asked = &open[at];
+            let fit = asked.asking().map_or(Fit::No, |asking| fits(&asking));
+            let answer = match fit {
+                Fit::No => continue,
+                Fit::Yes => read(&asked.question, words),
+                Fit::NotTheirs => None,
+            };
+            if let Some(answer) = answer {
+                return match give(&mut open, at, answer, place) {
+                    true => HeardInChat::Answered,
+                    false => HeardInChat::Message(None),
+                };
+            }
+            unfit = unfit.or(Some((at, fit == Fit::Yes)));
+        }
+        let note = unfit.and_then(|(at, theirs)| {
+            let noted = open.get_mut(at).map(|asked| &mut asked.noted)?;
+            (!std::mem::replace(&mut noted[usize::from(theirs)], true)).then_some(theirs)
+        });
+        HeardInChat::Message(note)
+    }
+
+    /// The press of the button of a choice.
+    pub fn choose(
+        &self,
+        id: QuestionId,
+        choice: usize,
+        place: &str,
+        fits: impl FnOnce(&Asking<'_>) -> Fit,
+    ) -> Pressed {
+        let mut open = self.locked();
+        let Some(at) = open.iter().position(|asked| asked.id == id) else {
+            return Pressed::NotOpen;
+        };
+        let asked = &open[at];
+        let label = asked.question.choices.get(choice).cloned();
+        match (
+            asked.asking().map_or(Fit::No, |asking| fits(&asking)),
+            label,
+        ) {
+            (Fit::NotTheirs, _) => Pressed::NotTheirs,
+            (Fit::Yes, Some(label)) => match give(&mut open, at, Answered::Choice(choice), place) {
+                true => Pressed::Chosen(label),
+                false => Pressed::NotOpen,
+            },
+            (Fit::No, _) | (_, None) => Pressed::NotOpen,
+        }
+    }
+
+    /// Whether there is such a question that a chat shows.
+    pub fn any(&self, is: impl Fn(&Asking<'_>) -> bool) -> bool {
+        let open = self.locked();
+        open.iter()
+            .filter_map(Open::asking)
+            .any(|asking| is(&asking))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.locked().is_empty()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Vec<Open>> {
+        self.open
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Open {
+    fn asking(&self) -> Option<Asking<'_>> {
+        Some(Asking {
+            chat: self.chat.as_ref()?,
+            shown: &self.shown,
+            shown_at: self.shown_at,
+            sending: self.sending,
+            is_approval: !self.question.subject.is_empty(),
+        })
+    }
+}
+
+/// Answers a question and takes it off the list. False: it waits no longer.
+fn give(open: &mut Vec<Open>, at: usize, answer: Answered, place: &str) -> bool {
+    let asked = open.remove(at);
+    let given = Given {
+        answer,
+        place: place.to_owned(),
+    };
+    asked.answer.send(given).is_ok()
+}
+
+/// The wait for an answer.
+pub(crate) struct Waiting {
+    answered: oneshot::Receiver<Given>,
+    patience: Option<Duration>,
+}
+
+impl Waiting {
+    pub(crate) async fn closed(self) -> Closed {
+        let answered = async {
+            match self.answered.await {
+                Ok(given) => Closed::Given(given),
+                Err(_) => Closed::Withdrawn,
+            }
+        };
+        match self.patience {
+            Some(patience) => tokio::time::timeout(patience, answered)
+                .await
+                .unwrap_or(Closed::TimedOut),
+            None => answered.await,
+        }
+    }
+}
+
+/// A question that is open. Dropped, it is withdrawn.
+pub struct Asked {
+    pub(crate) id: QuestionId,
+    pub(crate) question: Arc<Question>,
+    whole: Option<WholeFile>,
+    reminder: Option<Duration>,
+    /// The messages that show it, also those that were on their way when it was answered.
+    shown: Mutex<Vec<Shown>>,
+    sending: watch::Sender<bool>,
+    questions: Questions,
+}
+
+impl Asked {
+    /// The file with all of a question that is too long for a chat.
+    pub(crate) fn whole(&self) -> Option<&std::path::Path> {
+        self.whole.as_ref().map(WholeFile::path)
+    }
+
+    /// Says whether a message that shows the question is on its way.
+    pub(crate) fn is_sending(&self, sending: bool) {
+        let mut open = self.questions.locked();
+        if let Some(asked) = open.iter_mut().find(|asked| asked.id == self.id) {
+            asked.sending = sending;
+        }
+        self.sending.send_replace(sending);
+    }
+
+    /// Returns when no message that shows the question is on its way.
+    pub(crate) async fn sent(&self) {
+        let mut sending = self.sending.subscribe();
+        // The sender is ours, so it does not go away meanwhile.
+        let _ = sending.wait_for(|sending| !sending).await;
+    }
+
+    /// The question is shown in this message, too. From now on answers there count.
+    pub(crate) fn is_shown(&self, message: Shown) {
+        let mut open = self.questions.locked();
+        if let Some(asked) = open.iter_mut().find(|asked| asked.id == self.id) {
+            if asked.shown.is_empty() {
+                asked.shown_at = clock::now();
+            }
+            asked.shown.push(message.message_id.clone());
+        }
+        self.messages().push(message);
+    }
+
+    /// No answer counts any more. Returns the messages that show it.
+    pub(crate) fn close(&self) -> Vec<Shown> {
+        self.withdraw();
+        std::mem::take(&mut self.messages())
+    }
+
+    fn withdraw(&self) {
+        self.questions.locked().retain(|asked| asked.id != self.id);
+    }
+
+    fn messages(&self) -> MutexGuard<'_, Vec<Shown>> {
+        self.shown
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.withdraw();
+    }
+}
+
+/// A choice by its number or its words; any other words where those are welcome.
+fn read(question: &Question, words: &str) -> Option<Answered> {
+    let words = words.trim();
+    let numbered = words
+        .parse::<usize>()
+        .ok()
+        .filter(|n| (1..=question.choices.len()).contains(n))
+        .map(|n| n - 1);
+    let named = || {
+        question
+            .choices
+            .iter()
+            .position(|choice| choice.eq_ignore_ascii_case(words))
+    };
+    match numbered.or_else(named) {
+        Some(at) => Some(Answered::Choice(at)),
+        None if question.open && !words.is_empty() => Some(Answered::Words(words.to_owned())),
+        None => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,407 @@
+//! A question in words: as Markdown for a chat, as rows for a terminal. What an approval is about is shown verbatim and
+//! set apart, so that nothing in it can pass for the question or its choices.
+
+use unicode_width::UnicodeWidthChar;
+
+use crate::agent::{Part, Question};
+use crate::visible::{markdown, printable, visible, visible_line};
+
+/// How much of what an approval is about is shown in one place.
+#[derive(Debug, Clone, Copy)]
+pub struct Room {
+    pub lines: usize,
+    /// In UTF-16 code units, as chat platforms count.
+    pub units: usize,
+}
+
+/// With the question and its choices this fits into one message.
+pub const CHAT: Room = Room {
+    lines: 40,
+    units: 2400,
+};
+pub const TERMINAL: Room = Room {
+    lines: 200,
+    units: 20_000,
+};
+/// More parts are only counted.
+const MOST_PARTS: usize = 8;
+
+/// What is shown of a part.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cut<'a> {
+    pub label: &'a str,
+    pub text: String,
+    /// What is left out: whole lines, and characters of the last line that is shown.
+    pub lines: usize,
+    pub characters: usize,
+}
+
+impl Cut<'_> {
+    pub fn left_out(&self) -> Option<String> {
+        let some = |count: usize, what: &str| match count {
+            0 => None,
+            1 => Some(format!("1 {what}")),
+            _ => Some(format!("{count} {what}s")),
+        };
+        let out = [some(self.characters, "character"), some(self.lines, "line")];
+        let out: Vec<String> = out.into_iter().flatten().collect();
+        (!out.is_empty()).then(|| format!("{} left out", out.join(" and ")))
+    }
+}
+
+/// The beginning of each part, and how many parts are not shown at all. Each part gets its share of the room.
+pub fn cut(subject: &[Part], room: Room) -> (Vec<Cut<'_>>, usize) {
+    let shown = subject.len().min(MOST_PARTS);
+    let mut left = room;
+    let cuts = subject[..shown].iter().enumerate().map(|(at, part)| {
+        let share = shown - at;
+        let (cut, used) = begin(
+            part,
+            Room {
+                lines: (left.lines / share).max(1),
+                units: (left.units / share).max(1),
+            },
+        );
+        left.lines = left.lines.saturating_sub(used.lines);
+        left.units = left.units.saturating_sub(used.units);
+        cut
+    });
+    (cuts.collect(), subject.len() - shown)
+}
+
+/// Whether something of it is left out in such a room.
+pub fn exceeds(subject: &[Part], room: Room) -> bool {
+    let (cuts, parts) = cut(subject, room);
+    parts > 0 || cuts.iter().any(|cut| cut.left_out().is_some())
+}
+
+fn begin(part: &Part, room: Room) -> (Cut<'_>, Room) {
+    let text = visible(&part.text);
+    let all = text.trim_end_matches('\n');
+    let (mut shown, mut units, mut lines, mut characters) = (String::new(), 0, 0, 0);
+    for line in all.split('\n').take(room.lines) {
+        let free = room.units - units;
+        let fitting = within(line, free);
+        // A line is shown whole, or it is the first one and does not fit any room.
+        if fitting.len() < line.len() && lines > 0 {
+            break;
+        }
+        if lines > 0 {
+            shown.push('\n');
+        }
+        shown.push_str(fitting);
+        characters = line[fitting.len()..].chars().count();
+        units = (units + length(fitting) + 1).min(room.units);
+        lines += 1;
+    }
+    let cut = Cut {
+        label: &part.label,
+        text: shown,
+        lines: all.split('\n').count() - lines,
+        characters,
+    };
+    (cut, Room { lines, units })
+}
+
+fn length(text: &str) -> usize {
+    text.chars().map(char::len_utf16).sum()
+}
+
+fn within(text: &str, units: usize) -> &str {
+    let mut used = 0;
+    let end = text.char_indices().find(|(_, c)| {
+        used += c.len_utf16();
+        used > units
+    });
+    end.map_or(text, |(at, _)| &text[..at])
+}
+
+/// Where the whole of it is, when a part is only begun.
+#[derive(Debug, Clone, Copy)]
+pub enum Whole<'a> {
+    /// In a file that stands above the question.
+    Attached,
+    At(&'a str),
+    Nowhere,
+}
+
+impl Whole<'_> {
+    fn in_words(self, is_markdown: bool) -> String {
+        match self {
+            Whole::Attached => "The whole is in the file above.".to_owned(),
+            Whole::At(path) if is_markdown => {
+                format!("The whole is in {}", markdown(&visible_line(path)))
+            }
+            Whole::At(path) => format!("The whole is in {}", visible_line(path)),
+            Whole::Nowhere => "The whole could not be kept as a file.".to_owned(),
+        }
+    }
+}
+
+const CODES: &str = "Hidden characters are shown as codes.";
+
+/// The question in Markdown, with its choices numbered.
+pub fn in_chat(question: &Question, whole: Whole<'_>) -> String {
+    let mut text = printable(&question.ask).trim_end().to_owned();
+    let (cuts, parts) = cut(&question.subject, CHAT);
+    for cut in &cuts {
+        text.push_str(&format!(
+            "\n\n{}:\n{}",
+            markdown(&visible_line(cut.label)),
+            block(&cut.text)
+        ));
+        if let Some(left_out) = cut.left_out() {
+            text.push_str(&format!("\n({left_out})"));
+        }
+    }
+    for note in notes(question, &cuts, parts, whole, true) {
+        text.push_str(&format!("\n\n{note}"));
+    }
+    if !question.choices.is_empty() {
+        text.push('\n');
+    }
+    for (at, choice) in question.choices.iter().enumerate() {
+        let choice = markdown(&visible_line(choice));
+        text.push_str(&format!("\n{}. {choice}", at + 1));
+    }
+    if let Some(how) = how(question) {
+        text.push_str(&format!("\n\n{how}"));
+    }
+    text
+}
+
+/// Code whose fence is longer than any run of its marks in the text.
+fn block(text: &str) -> String {
+    const LONGEST: usize = 64;
+    for mark in ['`', '~'] {
+        let longest = text.split(|c| c != mark).map(str::len).max();
+        let longest = longest.unwrap_or_default().max(2);
+        if longest < LONGEST {
+            let fence = mark.to_string().repeat(longest + 1);
+            return format!("{fence}\n{text}\n{fence}");
+        }
+    }
+    // No fence is short enough to leave room in a message.
+    let lines = text.split('\n').map(|line| format!("\n    {line}"));
+    lines.collect()
+}
+
+/// What is said about all parts.
+fn notes(
+    question: &Question,
+    cuts: &[Cut<'_>],
+    parts: usize,
+    whole: Whole<'_>,
+    is_markdown: bool,
+) -> Vec<String> {
+    let mut notes = Vec::new();
+    if parts > 0 {
+        notes.push(format!("({parts} more left out)"));
+    }
+    if parts > 0 || cuts.iter().any(|cut| cut.left_out().is_some()) {
+        notes.push(whole.in_words(is_markdown));
+    }
+    let is_coded = |part: &Part| visible(&part.text) != part.text;
+    if question.subject.iter().any(is_coded) {
+        notes.push(CODES.to_owned());
+    }
+    notes
+}
+
+fn how(question: &Question) -> Option<&'static str> {
+    match (question.choices.is_empty(), question.open) {
+        (true, _) => None,
+        (false, true) => Some("Answer with a number, or in your own words."),
+        (false, false) => Some("Answer with a number."),
+    }
+}
+
+/// The question in rows of a terminal. Rows of what it is about begin with a bar, also where a line is broken at `width`.
+pub fn in_terminal(question: &Question, whole: Whole<'_>, width: Option<usize>) -> String {
+    let mut text = printable(&question.ask).trim_end().to_owned();
+    let (cuts, parts) = cut(&question.subject, TERMINAL);
+    for cut in &cuts {
+        text.push_str(&format!("\n{}:", visible_line(cut.label)));
+        for line in cut.text.split('\n') {
+            for (at, row) in rows(line, width).iter().enumerate() {
+                let bar = if at == 0 { '│' } else { '┆' };
+                text.push_str(&format!("\n  {bar} {row}"));
+            }
+        }
+        if let Some(left_out) = cut.left_out() {
+            text.push_str(&format!("\n  ({left_out})"));
+        }
+    }
+    for note in notes(question, &cuts, parts, whole, false) {
+        text.push_str(&format!("\n{note}"));
+    }
+    if let Some(choices) = choices(question) {
+        text.push_str(&format!("\n{choices}"));
+    }
+    text
+}
+
+/// The choices as a terminal lists them, and how to answer.
+pub fn choices(question: &Question) -> Option<String> {
+    let numbered = question.choices.iter().enumerate();
+    let mut lines: Vec<String> = numbered
+        .map(|(at, choice)| format!("{}. {}", at + 1, visible_line(choice)))
+        .collect();
+    lines.push(how(question)?.to_owned());
+    Some(lines.join("\n"))
+}
+
+/// The line in rows that fit behind the bar.
+fn rows(line: &str, width: Option<usize>) -> Vec<String> {
+    const BAR: usize = 4;
+    let line = line.replace('\t', "    ");
+    let Some(width) = width.map(|width| width.saturating_sub(BAR).max(8)) else {
+        return vec![line];
+    };
+    let (mut rows, mut used) = (vec![String::new()], 0);
+    for c in line.chars() {
+        let columns = c.width().unwrap_or_default();
+        if used + columns > width {
+            rows.push(String::new());
+            used = 0;
+        }
+        used += columns;
+        if let Some(row) = rows.last_mut() {
+            row.push(c);
+        }
+    }
+    rows
+}
+
+/// All of it, for a file.
+pub fn whole(subject: &[Part]) -> String {
+    let part = |part: &Part| {
+        let (label, text) = (visible_line(&part.label), visible(&part.text));
+        format!("{label}:\n{text}\n")
+    };
+    subject.iter().map(part).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use pulldown_cmark::{Event, Parser, Tag, TagEnd};
+
+    use super::*;
+
+    fn question(subject: Vec<Part>) -> Question {
+        Question {
+            ask: "May I run this?".into(),
+            subject,
+            choices: vec!["Yes".into(), "No".into()],
+            open: false,
+        }
+    }
+
+    /// The code in a text, as a reader of Markdown sees it.
+    fn code(markdown: &str) -> Vec<String> {
+        let (mut blocks, mut inside) = (Vec::new(), false);
+        for event in Parser::new(markdown) {
+            match event {
+                Event::Start(Tag::CodeBlock(_)) => {
+                    blocks.push(String::new());
+                    inside = true;
+                }
+                Event::End(TagEnd::CodeBlock) => inside = false,
+                Event::Text(text) if inside => blocks.last_mut().unwrap().push_str(&text),
+                _ => {}
+            }
+        }
+        blocks
+    }
+
+    #[test]
+    fn what_is_approved_is_shown_verbatim_and_choices_stand_outside() {
+        let command = "[ls]: x\nrm -rf *.o __pycache__ ``` ````\n1. No\nAnswer with a number.";
+        let text = in_chat(
+            &question(vec![Part::new("Command", command)]),
+            Whole::Nowhere,
+        );
+        assert_eq!(code(&text), [format!("{command}\n")]);
+        assert!(
+            text.ends_with("`````\n\n1. Yes\n2. No\n\nAnswer with a number."),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_long_text_is_cut_and_says_how_much_is_left_out() {
+        let lines: String = (0..100).map(|n| format!("line {n}\n")).collect();
+        let long = Part::new("Input", lines);
+        let text = in_chat(&question(vec![long.clone()]), Whole::Attached);
+        assert_eq!(code(&text)[0].lines().count(), 40, "{text}");
+        assert!(text.contains("(60 lines left out)"), "{text}");
+        assert!(text.contains("The whole is in the file above."), "{text}");
+
+        // Each part is begun, and one endless line is cut too.
+        let wide = Part::new("Change", "x".repeat(9000));
+        let text = in_chat(&question(vec![long, wide]), Whole::At("/a_b"));
+        assert_eq!(code(&text).len(), 2);
+        assert!(text.contains("characters left out"), "{text}");
+        assert!(text.contains("The whole is in /a\\_b"), "{text}");
+        assert!(length(&text) < 3800, "{}", length(&text));
+
+        let many = vec![Part::new("Change", "x"); 30];
+        let text = in_chat(&question(many), Whole::Attached);
+        assert!(text.contains("(22 more left out)"), "{text}");
+    }
+
+    #[test]
+    fn a_terminal_shows_every_row_of_it_behind_a_bar() {
+        let command = format!("ls\u{1b}[2K{}1. Yes\n2. No", " ".repeat(40));
+        let shown = in_terminal(
+            &question(vec![Part::new("Command", command)]),
+            Whole::Nowhere,
+            Some(40),
+        );
+        let expected = "May I run this?\nCommand:\n  │ ls\\x1b[2K                           \n  ┆              1. Yes\n  │ 2. No\nHidden characters are shown as codes.\n1. Yes\n2. No\nAnswer with a number.";
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn no_run_of_marks_ends_the_block_or_fills_the_message() {
+        for text in [
+            "`".repeat(2000),
+            format!("{}\n{}", "`".repeat(1000), "~".repeat(1000)),
+        ] {
+            let shown = in_chat(
+                &question(vec![Part::new("Command", text.as_str())]),
+                Whole::Nowhere,
+            );
+            assert_eq!(code(&shown), [format!("{text}\n")]);
+            assert!(length(&shown) < 3000, "{}", length(&shown));
+        }
+    }
+
+    #[test]
+    fn a_label_cannot_pass_for_another_choice() {
+        let sly = Question {
+            choices: vec!["No\n2. *Yes*".into()],
+            ..question(Vec::new())
+        };
+        let shown = in_chat(&sly, Whole::Nowhere);
+        assert!(shown.contains("\n1. No\\\\x0a2. \\*Yes\\*\n"), "{shown}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_comes_out_of_its_block_as_it_went_in(
+            text in prop::collection::vec(prop::sample::select(vec![
+                "`", "```", "~~~", "\n", " ", "    ", "*", "_", "[a]: b", "<b>", "\\", "x", "1. ", "> ", "\u{1b}", "\u{202e}", "é",
+            ]), 0..60)
+        ) {
+            let text = text.concat();
+            let shown = in_chat(&question(vec![Part::new("Command", text.as_str())]), Whole::Nowhere);
+            let expected = visible(&text);
+            let expected = expected.trim_end_matches('\n');
+            let lines: Vec<&str> = expected.split('\n').take(CHAT.lines).collect();
+            let found = code(&shown).remove(0);
+            prop_assert_eq!(found, format!("{}\n", lines.join("\n")));
+        }
+    }
+}
