@@ -66,17 +66,20 @@ fn a_chat_shows_what_will_run_verbatim_before_and_after_the_answer() {
     assert_eq!(code(&closed), [STEERS_SHOWN, SLY], "{closed:?}");
 }
 
-#[test]
-fn a_chat_shows_the_command_that_hermes_asks_for_verbatim() {
-    let (bot, chat) = Bot::of_ada("");
+/// A daemon with as much of Hermes' backend as it takes: every request is answered, and a prompt asks for an approval. With
+/// the answer the turn ends, or with the file `gives-up`. Returns what Hermes was told.
+fn start_hermes(bot: &Bot) -> (Daemon, std::path::PathBuf) {
     let asks = json!({"jsonrpc": "2.0", "method": "event", "params": {
         "type": "approval.request", "session_id": "live", "payload": {
             "command": SLY, "description": "*deletes* files", "choices": ["once", "always", "deny"],
         },
     }});
+    let done = json!({"jsonrpc": "2.0", "method": "event", "params": {
+        "type": "message.complete", "session_id": "live", "payload": {"text": "Done."},
+    }});
     bot.home.write("asks.json", &format!("{asks}\n"));
-    let asks = bot.home.path().join("asks.json").display().to_string();
-    // As much of Hermes' backend as it takes: every request is answered, and the prompt asks.
+    bot.home.write("done.json", &format!("{done}\n"));
+    let home = bot.home.path().display();
     let script = format!(
         r#"echo '{{"jsonrpc":"2.0","method":"event","params":{{"type":"gateway.ready"}}}}'
 while read -r line; do
@@ -84,16 +87,26 @@ while read -r line; do
   echo "$line" >> $OUT
   echo "{{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{{\"session_id\":\"live\"}}}}"
   case "$line" in
-    *prompt.submit*) cat {asks};;
-    *approval.respond*) echo '{{"jsonrpc":"2.0","method":"event","params":{{"type":"message.complete","session_id":"live","payload":{{"text":"Done."}}}}}}';;
+    *prompt.submit*)
+      cat {home}/asks.json
+      (while [ -d {home} ] && [ ! -e {home}/gives-up ]; do sleep 0.05; done; cat {home}/done.json) &;;
+    *approval.respond*) cat {home}/done.json;;
   esac
 done"#
     );
     let (python, told) = program(&bot.home, "python", &script);
-    let _daemon = bot.start_with(&[
+    let daemon = bot.start_with(&[
         ("HERMESD_AGENT_DEFAULT", "hermes"),
         ("HERMESD_AGENTS_HERMES_PYTHON", &python),
+        ("HERMESD_AGENT_QUESTION_TIMEOUT", "never"),
     ]);
+    (daemon, told)
+}
+
+#[test]
+fn a_chat_shows_the_command_that_hermes_asks_for_verbatim() {
+    let (bot, chat) = Bot::of_ada("");
+    let (_daemon, told) = start_hermes(&bot);
     let question = asked(&bot, chat);
     assert_eq!(code(&question), [SLY, "*deletes* files"], "{question:?}");
     bot.api.presses(chat, question.id, &ADA, "No");
@@ -102,6 +115,21 @@ done"#
         told.contains(r#""choice":"deny""#).then_some(())
     });
     bot.api.until_message(chat, None, |m| m.text == "Done.");
+}
+
+#[test]
+fn a_question_is_closed_when_hermes_waits_no_longer() {
+    let (bot, chat) = Bot::of_ada("");
+    let (_daemon, told) = start_hermes(&bot);
+    let question = asked(&bot, chat);
+    bot.home.write("gives-up", "");
+    bot.api.until_message(chat, None, |m| m.text == "Done.");
+    bot.api.until_message(chat, None, |m| {
+        m.id == question.id && m.buttons.is_empty() && m.text.ends_with("(no longer open)")
+    });
+    // An answer would be taken for whatever it asks next.
+    let told = std::fs::read_to_string(&told).unwrap();
+    assert!(!told.contains("approval.respond"), "{told}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
 use crate::support::telegram::{ADA, BEN, BotMessage, Outcome, Play, Rights};
-use crate::support::{Daemon, acp, until};
+use crate::support::{Daemon, SESSION, acp, seed_session, until};
 
 /// Ada owns the bot; everybody may talk in this group.
 fn open_group(chat: impl Fn(&Bot) -> i64) -> (Bot, i64) {
@@ -144,6 +144,27 @@ fn an_allowed_user_approves_in_their_own_turn_where_allowed_users_are_trusted() 
     bot.api.presses(group, asked.id, &BEN, "No");
     bot.api
         .until_message(group, None, |m| m.text == "You chose the-reject_once");
+}
+
+#[tokio::test]
+async fn a_handoff_to_a_channel_is_answered_by_the_owner_and_by_no_reader() {
+    let bot = Bot::at_home(|api| api.channel("News", "the_news"));
+    seed_session(&bot.home).await;
+    let _daemon = start(&bot);
+    let ask = [
+        "handoff",
+        "telegram",
+        "--session",
+        SESSION,
+        "--note",
+        "permission",
+    ];
+    let handoff = bot.home.spawn_hermesctl(&ask, &[]);
+    let asked = question(&bot, bot.chat, None);
+    let query = bot.api.presses(bot.chat, asked.id, &BEN, "Always");
+    assert_eq!(toast(&bot, &query), "This question is not for you.");
+    is_answered_by_ada(&bot, bot.chat, None, &asked);
+    assert_eq!(handoff.end().code, 0);
 }
 
 #[test]

@@ -93,7 +93,7 @@ impl Inner {
     /// The press of a button of a question. Only the message that shows the question, pressed by a person who may answer
     /// it, counts.
     pub(super) async fn hear_choice(self: &Arc<Self>, press: Press) -> Result<(), StoreError> {
-        let answerer = self.answerer(&press.source).await?;
+        let answerer = self.answerer(&presser(&press.source)).await?;
         let fits = |asking: &Asking<'_>| {
             let message = asking.sending || asking.shown.contains(&press.message_id);
             match is_same_chat(&press.source, asking.chat) && message {
@@ -136,6 +136,15 @@ impl Inner {
             approves: rank.is_some_and(may),
         })
     }
+}
+
+/// The person who presses a button. Posts of a channel have no author, but presses do.
+fn presser(source: &Source) -> Source {
+    let mut person = source.clone();
+    if person.chat_type == ChatType::Channel {
+        person.chat_type = ChatType::Group;
+    }
+    person
 }
 
 fn is_same_chat(one: &Source, other: &Source) -> bool {

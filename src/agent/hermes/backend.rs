@@ -1,7 +1,7 @@
 //! Hermes' own backend as a process: newline-delimited JSON-RPC over its standard input and output. Requests are answered
 //! by number, what happens in a session comes as events.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -117,6 +117,7 @@ impl Backend {
         Listening {
             live: live.to_owned(),
             events,
+            later: VecDeque::new(),
             shared: self.shared.clone(),
         }
     }
@@ -192,12 +193,43 @@ impl Served for Backend {
 pub(super) struct Listening {
     live: String,
     events: mpsc::Receiver<Event>,
+    /// What came while a question was open.
+    later: VecDeque<Event>,
     shared: Arc<Shared>,
 }
 
 impl Listening {
     /// `None`: the process has ended.
     pub(super) async fn next(&mut self) -> Option<Event> {
+        match self.later.pop_front() {
+            Some(event) => Some(event),
+            None => self.newest().await,
+        }
+    }
+
+    /// Returns when the turn is over, though a question of it is open: Hermes waits only so long for an answer. What comes
+    /// until then is kept for [`Listening::next`].
+    pub(super) async fn over(&mut self) {
+        while self.later.len() < EVENTS {
+            let Some(event) = self.newest().await else {
+                return;
+            };
+            let is_end = matches!(event.kind.as_str(), "message.complete" | "error");
+            self.later.push_back(event);
+            if is_end {
+                return;
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Whether Hermes has asked for another approval while one was open.
+    pub(super) fn asks_again(&self) -> bool {
+        let mut later = self.later.iter();
+        later.any(|event| event.kind == "approval.request")
+    }
+
+    async fn newest(&mut self) -> Option<Event> {
         tokio::select! {
             biased;
             event = self.events.recv() => event,

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use find::python;
@@ -21,9 +22,11 @@ use super::{Agent, AgentError, Answered, Part, Prompt, Question, Reply, Sink, Us
 use crate::session::transcript::{Role, Transcript};
 use crate::store::Scribe;
 use crate::turn::PROBE;
-use backend::{Backend, Event};
+use backend::{Backend, Event, Listening};
 use sessions::{Open, Slot};
 
+/// An approval waits at least this long in Hermes.
+const PENDING: Duration = Duration::from_secs(55);
 /// How long an interrupted turn may take to come to rest.
 const REST: Duration = Duration::from_secs(4);
 
@@ -161,7 +164,7 @@ impl Agent for Hermes {
             if !ours {
                 continue;
             }
-            if let Some(outcome) = hear(&backend, &live, sink, cancel, &event).await? {
+            if let Some(outcome) = hear(&backend, &live, sink, cancel, &event, &mut events).await? {
                 break outcome;
             }
         };
@@ -215,6 +218,7 @@ async fn hear(
     sink: &Sink<'_>,
     cancel: &CancellationToken,
     event: &Event,
+    events: &mut Listening,
 ) -> Result<Option<Result<Reply, AgentError>>, AgentError> {
     let payload = &event.payload;
     let text = |name: &str| payload[name].as_str().unwrap_or_default();
@@ -223,13 +227,25 @@ async fn hear(
         "message.complete" => return Ok(Some(complete(payload))),
         "error" => return Ok(Some(Err(AgentError::Failed(text("message").to_owned())))),
         "approval.request" => {
-            // Whoever stops it has no more to say to it.
+            let asked = Instant::now();
             let choice = tokio::select! {
                 biased;
+                // A person who stops it has no more to say to it.
                 () = cancel.cancelled() => "deny",
                 choice = approve(sink, payload) => choice,
+                () = events.over() => return Ok(None),
             };
-            let answer = json!({"session_id": live, "choice": choice});
+            let mut answer = json!({"session_id": live, "choice": choice});
+            match payload.get("request_id") {
+                Some(id) => answer["request_id"] = id.clone(),
+                None if is_stale(asked.elapsed(), events.asks_again()) => {
+                    tracing::warn!(
+                        "an approval came too late to know what Hermes would take it for; it is denied"
+                    );
+                    answer["choice"] = "deny".into();
+                }
+                None => {}
+            }
             backend.call("approval.respond", answer).await?;
         }
         "clarify.request" => {
@@ -237,6 +253,7 @@ async fn hear(
                 biased;
                 () = cancel.cancelled() => String::new(),
                 answer = clarify(sink, payload) => answer,
+                () = events.over() => return Ok(None),
             };
             let answer =
                 json!({"session_id": live, "request_id": payload["request_id"], "answer": answer});
@@ -291,6 +308,12 @@ const APPROVALS: [(&str, &str); 4] = [
     ("deny", "No"),
 ];
 
+/// Hermes gives an answer to the oldest approval that waits, and gives up waiting by itself, after a minute at the
+/// earliest. A late answer might be taken for another command that it has asked for since.
+fn is_stale(waited: Duration, asks_again: bool) -> bool {
+    asks_again && waited > PENDING
+}
+
 /// Asks whether a command may run. Without an answer it may not.
 async fn approve(sink: &Sink<'_>, payload: &Value) -> &'static str {
     let offered = payload["choices"].as_array();
@@ -338,5 +361,18 @@ async fn clarify(sink: &Sink<'_>, payload: &Value) -> String {
         Answered::Choice(at) => choices.get(at).cloned().unwrap_or_default(),
         Answered::Words(words) => words,
         Answered::Nobody => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_answer_is_not_taken_for_another_command() {
+        let (early, late) = (Duration::from_secs(10), Duration::from_secs(90));
+        assert!(is_stale(late, true));
+        assert!(!is_stale(late, false), "nothing else waits for it");
+        assert!(!is_stale(early, true), "both wait, and the first is meant");
     }
 }
