@@ -190,6 +190,16 @@ fn strangers_get_a_code_only_where_hermes_gives_one() {
         let discord = config.platform("discord").expect("it");
         assert_eq!(discord.access.pairing, pairs, "{env:?} {yaml:?}");
     }
+    // There Hermes gives no codes unless a policy says so.
+    for (yaml, pairs) in [
+        ("", false),
+        ("whatsapp_cloud:\n  dm_policy: pairing\n", true),
+    ] {
+        let home = Home::new();
+        let config = config(&home, "", yaml);
+        let cloud = config.platform("whatsapp_cloud").expect("it");
+        assert_eq!(cloud.access.pairing, pairs, "{yaml:?}");
+    }
     // What is said in our own file counts for all platforms, both ways.
     let home = Home::new();
     home.write(

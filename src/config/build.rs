@@ -275,6 +275,8 @@ fn pairs_strangers(platform: &str, get: &Getter, has_users: bool) -> bool {
     {
         Some("pairing") => true,
         Some("allowlist" | "disabled") => false,
+        // Hermes has no pairing there.
+        _ if platform == "whatsapp_cloud" => false,
         _ => !has_users,
     }
 }
