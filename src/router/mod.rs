@@ -10,6 +10,7 @@ mod doors;
 mod files;
 mod home;
 mod line;
+mod moved;
 mod questions;
 mod rank;
 mod reply;
@@ -38,6 +39,7 @@ use crate::turn::{Lease, Turns, patiently};
 pub use doors::Doors;
 pub use rank::{Rank, Right};
 pub use reply::Address;
+pub(crate) use send::file_note;
 
 const A_DAY: Duration = Duration::from_secs(86_400);
 /// The longest message that a person may send.
