@@ -8,6 +8,7 @@ mod commands;
 mod copies;
 mod doors;
 mod files;
+pub mod hermes_pairs;
 mod home;
 mod line;
 mod moved;
