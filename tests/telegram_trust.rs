@@ -73,6 +73,25 @@ fn a_forwarded_command_is_not_executed_and_forwarded_words_are_marked() {
 }
 
 #[test]
+fn a_forwarded_album_is_marked_once() {
+    let (bot, chat) = Bot::of_ada("");
+    let _daemon = bot.start();
+    bot.api.at_once(|api| {
+        for caption in ["/new", "", "our garden"] {
+            let picture = api.writes(chat, &ADA).text(caption).album("99");
+            let picture = picture.file("photo", "photo.jpg", b"a picture");
+            picture.with("forward_origin", of_ben()).send();
+        }
+    });
+    let seen = bot.api.until_message(chat, None, |m| {
+        m.text
+            .starts_with("You said: [Forwarded from Mallory]\n/new\nour garden\n[image: ")
+    });
+    assert_eq!(seen.text.matches("Forwarded").count(), 1, "{seen:?}");
+    assert_eq!(seen.text.matches("[image: ").count(), 3, "{seen:?}");
+}
+
+#[test]
 fn a_forwarded_command_calls_nobody_in_a_group() {
     let (bot, _) = Bot::of_ada("TELEGRAM_REQUIRE_MENTION=true\n");
     let group = bot.api.group("Family");

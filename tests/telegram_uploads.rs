@@ -2,7 +2,7 @@
 
 use crate::support::bot::Bot;
 use crate::support::telegram::{ADA, Play};
-use crate::support::{Daemon, program};
+use crate::support::{Daemon, program, seed_session};
 
 /// A bot whose agent sends this file with each answer.
 fn sends(name: &str, content: &str) -> (Bot, i64, Daemon) {
@@ -100,4 +100,32 @@ fn a_file_that_is_refused_in_every_shape_is_said_to_be() {
         .api
         .until_message(chat, None, |m| m.text.contains("wide.png"));
     assert!(note.text.contains("CHAT_SEND_DOCS_FORBIDDEN"), "{note:?}");
+}
+
+#[tokio::test]
+async fn a_handoff_survives_a_file_that_cannot_be_sent() {
+    let bot = Bot::at_home(|api| api.private(&ADA));
+    seed_session(&bot.home).await;
+    bot.home.write("files/report.pdf", "%PDF of a report");
+    let path = bot.home.path().join("files/report.pdf");
+    let script = format!(
+        "cat > /dev/null; echo 'Here it is.'; echo 'MEDIA:{}'",
+        path.display()
+    );
+    let (command, _) = program(&bot.home, "agent", &script);
+    let _daemon = bot.start_with(&[
+        ("HERMESD_AGENT_DEFAULT", "command"),
+        ("HERMESD_AGENTS_COMMAND_COMMAND", &command),
+    ]);
+    for _ in 0..12 {
+        bot.api.then("sendDocument", Play::HangUpBefore);
+    }
+    let ran = bot.hand_off();
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let note = bot
+        .api
+        .until_message(bot.chat, None, |m| m.text.contains("report.pdf"));
+    assert!(note.text.contains("could not be sent"), "{note:?}");
+    assert_eq!(bot.texts(bot.chat)[0], "Here it is.");
+    assert_eq!(bot.handoff(1)["state"], "completed");
 }

@@ -114,9 +114,12 @@ impl Api {
     }
 
     fn method(&self, name: &str) -> Url {
+        // The SDK writes them large, the documentation small. Not every server takes both.
+        let (first, rest) = name.split_at(1);
+        let name = format!("{}{rest}", first.to_ascii_lowercase());
         let mut url = self.root.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
-            segments.pop_if_empty().push(&self.name()).push(name);
+            segments.pop_if_empty().push(&self.name()).push(&name);
         }
         url
     }

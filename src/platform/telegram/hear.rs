@@ -8,7 +8,8 @@ use teloxide_core::types::{
 };
 
 use super::moved::Moves;
-use super::{NAME, place};
+use super::origin::{forwarded_from, mark, moved, unmarked};
+use super::place;
 use crate::config::TelegramConfig;
 use crate::platform::{Incoming, Press, RemoteFile, Said};
 use crate::session::FileKind;
@@ -70,11 +71,13 @@ pub(super) fn hear(
                 .find(|(known, _)| known.as_ref() == Some(album))
         {
             first.files.extend(said.files.iter().cloned());
-            if !said.text.is_empty() {
+            // All of a forwarded album has the mark; once is enough.
+            let words = unmarked(&said.text, &first.text);
+            if !words.is_empty() {
                 if !first.text.is_empty() {
                     first.text.push('\n');
                 }
-                first.text.push_str(&said.text);
+                first.text.push_str(words);
             }
             first.addressed |= said.addressed;
             continue;
@@ -185,56 +188,6 @@ fn read_message(value: &Value) -> Option<Message> {
     read(&Value::Object(known))
 }
 
-/// The service message of a group that has become a supergroup. Both chats get one.
-fn moved(message: &Value) -> Option<Incoming> {
-    let here = message.get("chat")?.get("id")?.as_i64()?;
-    let id = |field: &str| message.get(field).and_then(Value::as_i64);
-    let (from, to) = match (id("migrate_to_chat_id"), id("migrate_from_chat_id")) {
-        (Some(to), _) => (here, to),
-        (None, Some(from)) => (from, here),
-        (None, None) => return None,
-    };
-    Some(Incoming::Moved {
-        platform: NAME,
-        from: from.to_string(),
-        to: to.to_string(),
-    })
-}
-
-/// Who wrote what is only forwarded here. Read from the update itself: the SDK drops all of a message that has something new
-/// in it, and words that look like the sender's own could be commands.
-fn forwarded_from(message: &Value) -> Option<String> {
-    const SIGNS: [&str; 5] = [
-        "forward_origin",
-        "forward_from",
-        "forward_from_chat",
-        "forward_sender_name",
-        "forward_date",
-    ];
-    if !SIGNS.iter().any(|sign| message.get(sign).is_some()) {
-        return None;
-    }
-    let origin = message.get("forward_origin").unwrap_or(message);
-    let text = |value: &Value, field: &str| value.get(field)?.as_str().map(str::to_owned);
-    let person = ["sender_user", "forward_from"];
-    let person = person.iter().find_map(|field| origin.get(field));
-    let chat = ["sender_chat", "chat", "forward_from_chat"];
-    let chat = chat.iter().find_map(|field| origin.get(field));
-    let name = person
-        .and_then(|person| {
-            let names = [text(person, "first_name"), text(person, "last_name")];
-            let names: Vec<String> = names.into_iter().flatten().collect();
-            Some(names.join(" ")).filter(|name| !name.is_empty())
-        })
-        .or_else(|| text(origin, "sender_user_name"))
-        .or_else(|| text(origin, "forward_sender_name"))
-        .or_else(|| chat.and_then(|chat| text(chat, "title")));
-    let name = name.unwrap_or_else(|| "an unknown place".into());
-    let words: Vec<&str> = name.split_whitespace().collect();
-    let name = words.join(" ");
-    Some(name.chars().filter(|c| !c.is_control()).take(64).collect())
-}
-
 fn said(message: &Message, forwarded: Option<String>, context: &Context<'_>) -> Option<Said> {
     let Context { me, rules, moves } = context;
     // Bots that answer one another never stop. An admin who hides their name counts as a person.
@@ -282,7 +235,7 @@ fn said(message: &Message, forwarded: Option<String>, context: &Context<'_>) -> 
         text = in_words(message)?;
     }
     if let Some(name) = &forwarded {
-        text = format!("[Forwarded from {name}]\n{text}");
+        text = mark(name, &text);
     } else if !text.starts_with('/')
         && let Some(quoted) = quote(message)
     {

@@ -7,6 +7,7 @@ mod format;
 mod hear;
 mod listen;
 mod moved;
+mod origin;
 mod place;
 mod send;
 mod upload;
