@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use teloxide::payloads::GetUpdatesSetters;
-use teloxide::prelude::Requester;
-use teloxide::{ApiError, Bot, RequestError};
+use teloxide_core::payloads::GetUpdatesSetters;
+use teloxide_core::prelude::Requester;
+use teloxide_core::{ApiError, Bot, RequestError};
 use tokio::sync::Semaphore;
 
 use crate::support::eventually;

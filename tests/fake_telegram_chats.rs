@@ -1,10 +1,10 @@
 //! The chats of the stand-in for Telegram: topics where there are any, and chats that want no bot.
 
 use serde_json::json;
-use teloxide::payloads::SendMessageSetters;
-use teloxide::prelude::Requester;
-use teloxide::types::{ChatId, MessageId, MessageKind, ReplyParameters, ThreadId, UpdateKind};
-use teloxide::{ApiError, RequestError};
+use teloxide_core::payloads::SendMessageSetters;
+use teloxide_core::prelude::Requester;
+use teloxide_core::types::{ChatId, MessageId, MessageKind, ReplyParameters, ThreadId, UpdateKind};
+use teloxide_core::{ApiError, RequestError};
 
 use crate::fake_telegram::{bot, done, refused};
 use crate::fake_telegram_library::{message, next};

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use serde_json::json;
-use teloxide::net::Download;
-use teloxide::payloads::{
+use teloxide_core::net::Download;
+use teloxide_core::payloads::{
     AnswerCallbackQuerySetters, EditMessageReplyMarkupSetters, EditMessageTextSetters,
     GetUpdatesSetters, SendDocumentSetters, SendMessageSetters, SetMessageReactionSetters,
 };
-use teloxide::prelude::Requester;
-use teloxide::types::{
+use teloxide_core::prelude::Requester;
+use teloxide_core::types::{
     AllowedUpdate, BotCommand, ChatAction, ChatId, InlineKeyboardButton, InlineKeyboardMarkup,
     InputFile, ParseMode, ReactionType, ReplyParameters, Update, UpdateKind, UserId,
 };
-use teloxide::{ApiError, Bot, RequestError};
+use teloxide_core::{ApiError, Bot, RequestError};
 
 use crate::fake_telegram::{bot, done};
 use crate::support::telegram::{ADA, BEN, BOT_ID, BOT_NAME, BotApi};
@@ -33,7 +33,7 @@ pub async fn next(bot: &Bot) -> Update {
     update
 }
 
-pub fn message(update: Update) -> teloxide::types::Message {
+pub fn message(update: Update) -> teloxide_core::types::Message {
     match update.kind {
         UpdateKind::Message(message) => message,
         other => panic!("{other:?}"),

@@ -125,6 +125,35 @@ async fn beside_a_daemon_the_person_is_paired_and_the_daemon_hears_the_home() {
 }
 
 #[tokio::test]
+async fn a_webhook_is_removed_by_an_explicit_yes_alone() {
+    let (bot, token) = fresh().await;
+    let id = ADA.id.to_string();
+    bot.api.webhook("https://elsewhere.example/hook");
+    // A script that does not ask for it leaves it.
+    let arguments = [
+        "setup",
+        "--no-input",
+        "--token-file",
+        &token,
+        "--home-channel",
+        &id,
+    ];
+    let ran = bot.home.hermesctl(&arguments);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stdout.contains("elsewhere.example"), "{ran:?}");
+    assert!(ran.stdout.contains("--remove-webhook"), "{ran:?}");
+    for (answer, shown, removed) in [("\r", "It stays", 0), ("y\r", "It is removed", 1)] {
+        let arguments = ["setup", "--token-file", &token, "--home-channel", &id];
+        let terminal = Terminal::open(&bot.home, &arguments, 100, 40);
+        terminal.shows("Remove it? [y/N]");
+        terminal.press(answer);
+        terminal.shows(shown);
+        terminal.shows("Done.");
+        assert_eq!(bot.api.calls_of("deleteWebhook").len(), removed);
+    }
+}
+
+#[tokio::test]
 async fn who_breaks_off_gets_the_terminal_back_as_it_was() {
     let (bot, _) = fresh().await;
     let mut terminal = Terminal::open(&bot.home, &["setup"], 100, 40);

@@ -27,7 +27,7 @@ fn a_wrong_token_is_said_to_be_and_the_daemon_stays() {
         let why = bot.until_standing("down");
         assert!(why.contains("@BotFather"), "{why}");
         assert!(why.contains("platforms.telegram.token"), "{why}");
-        assert!(bot.api.calls_of("getMe").len() <= 1);
+        assert!(bot.api.calls_of("getMe").len() <= 2, "a second look");
         let status = bot.home.hermesctl(&["status"]);
         assert_eq!(status.code, 0, "{status:?}");
         assert!(!daemon.log().contains(token), "{}", daemon.log());
@@ -39,10 +39,13 @@ fn a_token_that_is_taken_back_is_said_to_be() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = bot.start();
     bot.api.then("getUpdates", Play::Unauthorized);
+    for _ in 0..2 {
+        bot.api.then("getMe", Play::Unauthorized);
+    }
     bot.api.says(chat, None, &ADA, "hello");
     let why = bot.until_standing("down");
     assert!(why.contains("@BotFather"), "{why}");
-    assert_eq!(bot.api.calls_of("getMe").len(), 1);
+    assert_eq!(bot.api.calls_of("getMe").len(), 3);
 }
 
 #[test]
@@ -86,17 +89,6 @@ fn a_telegram_that_is_down_at_the_start_is_waited_for() {
     bot.answered(chat, None, "hello");
     bot.until_standing("up");
     assert!(!bot.api.menu().is_empty());
-}
-
-#[test]
-fn a_webhook_in_the_way_is_removed_and_nothing_is_lost() {
-    let (bot, chat) = Bot::of_ada("");
-    bot.api.webhook("https://elsewhere.example/hook");
-    bot.api.says(chat, None, &ADA, "hello");
-    let _daemon = bot.start();
-    bot.answered(chat, None, "hello");
-    assert_eq!(bot.api.calls_of("deleteWebhook").len(), 1);
-    bot.until_standing("up");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Who may speak to the bot, and how somebody is let in.
 
+use std::os::unix::fs::PermissionsExt;
+
 use crate::support::bot::Bot;
 use crate::support::telegram::{ADA, BEN, Person};
 use crate::support::{Ran, acp};
@@ -108,22 +110,67 @@ fn a_code_that_is_wrong_used_or_old_lets_nobody_in() {
 }
 
 #[test]
-fn three_codes_are_out_at_the_most() {
+fn strangers_who_ask_keep_nobody_else_from_a_code() {
     let bot = Bot::for_nobody("");
     let _daemon = bot.start();
-    let three = [1001, 1002, 1003].map(|id| greets(&bot, &somebody(id)));
-    for chat in three {
-        code(&bot, chat);
+    let first = greets(&bot, &somebody(1001));
+    let firsts = code(&bot, first);
+    let crowd: Vec<i64> = (0..25).map(|n| greets(&bot, &somebody(2000 + n))).collect();
+    for chat in &crowd {
+        code(&bot, *chat);
     }
-    let fourth = greets(&bot, &somebody(1004));
+    // The oldest code made room, and its owner does not get another at once.
+    let late = code(&bot, greets(&bot, &BEN));
+    bot.api.says(first, None, &somebody(1001), "hello?");
     bot.api.until_polled();
-    approve(&bot, &code(&bot, three[0]));
-    bot.api
-        .until_message(three[0], None, |m| m.text.contains("You are in"));
-    assert!(bot.texts(fourth).is_empty(), "{:?}", bot.texts(fourth));
-    // There is room for another now.
-    bot.api.says(fourth, None, &somebody(1004), "hello?");
-    code(&bot, fourth);
+    assert_eq!(approve(&bot, &firsts).code, 3);
+    assert_eq!(bot.texts(first).len(), 1, "{:?}", bot.texts(first));
+    let approved = approve(&bot, &late);
+    assert_eq!(approved.json()["user"], BEN.id.to_string(), "{approved:?}");
+    assert_eq!(approve(&bot, &code(&bot, crowd[24])).code, 0);
+}
+
+#[test]
+fn people_whom_hermes_has_let_in_are_listed_and_can_be_put_out() {
+    let bot = Bot::for_nobody("");
+    let (ada, ben) = (ADA.id.to_string(), BEN.id.to_string());
+    let files = [
+        "platforms/pairing/telegram-approved.json",
+        "pairing/telegram-approved.json",
+    ];
+    let both = format!(
+        r#"{{"{ben}": {{"user_name": "Ben", "approved_at": 1.0, "more": [1]}}, "{ada}": {{"user_name": "Ada", "approved_at": 2.5}}}}"#
+    );
+    bot.home.write(files[0], &both);
+    bot.home
+        .write(files[1], &format!(r#"{{"{ben}": {{"approved_at": 3}}}}"#));
+    let at = |file: &str| bot.home.path().join(file);
+    std::fs::set_permissions(at(files[0]), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let _daemon = bot.start();
+    is_answered(&bot, &BEN);
+    let listed = bot.home.hermesctl(&["--json", "pair"]).json();
+    let listed = listed.as_array().unwrap();
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    let of_ben = listed.iter().find(|p| p["user"] == ben.as_str()).unwrap();
+    assert_eq!(of_ben["name"], "Ben");
+    assert_eq!(of_ben["by"], "hermes");
+    let revoked = bot.home.hermesctl(&["pair", "revoke", "telegram", &ben]);
+    assert_eq!(revoked.code, 0, "{revoked:?}");
+    bot.api.says(BEN.id, None, &BEN, "still?");
+    code(&bot, BEN.id);
+    // The others stay, with all that the file says of them.
+    let left = std::fs::read_to_string(at(files[0])).unwrap();
+    let left: serde_json::Value = serde_json::from_str(&left).unwrap();
+    assert_eq!(left[&ada]["approved_at"], 2.5, "{left}");
+    assert!(left.get(&ben).is_none(), "{left}");
+    let mode = std::fs::metadata(at(files[0]))
+        .unwrap()
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    is_answered(&bot, &ADA);
+    let again = bot.home.hermesctl(&["pair", "revoke", "telegram", "1"]);
+    assert_eq!(again.code, 3, "{again:?}");
 }
 
 #[test]

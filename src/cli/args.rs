@@ -146,6 +146,9 @@ pub struct SetupArgs {
     /// Somebody who may talk to the agent, by their id; may be given several times.
     #[arg(long, value_name = "ID")]
     pub allow: Vec<String>,
+    /// Remove a webhook of the bot, which takes all its messages. The program that set it gets none any more.
+    #[arg(long)]
+    pub remove_webhook: bool,
     /// Enable and start the user service.
     #[arg(long)]
     pub enable: bool,

@@ -51,6 +51,9 @@ pub(super) async fn run(backend: &Backend, out: &Output, args: PairArgs) -> Resu
 fn row(person: &PersonView) -> Vec<String> {
     let now = clock::now();
     let state = match person.approved_at {
+        Some(at) if person.by == "hermes" => {
+            format!("let in by Hermes {} ago", clock::age(now - at))
+        }
         Some(at) => format!("let in {} ago", clock::age(now - at)),
         None => format!("asks since {}", clock::age(now - person.asked_at)),
     };

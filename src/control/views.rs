@@ -11,6 +11,7 @@ use crate::protocol::{
     MAX_FRAME, MessageView, PersonView, PlatformView, SessionView, StageView, SubjectView,
     TranscriptView,
 };
+use crate::router::hermes_pairs::HermesPerson;
 use crate::session::Session;
 use crate::session::transcript::{Content, Message, Transcript};
 use crate::store::{Hit, LocalMessage, LocalThread, Person};
@@ -409,6 +410,18 @@ pub fn person(person: Person) -> PersonView {
         name: person.user_name,
         asked_at: person.asked_at,
         approved_at: person.approved_at,
+        by: "hermesd".into(),
+    }
+}
+
+pub fn hermes_person(person: HermesPerson) -> PersonView {
+    PersonView {
+        platform: person.platform,
+        user: person.user_id,
+        name: person.user_name,
+        asked_at: person.approved_at,
+        approved_at: Some(person.approved_at),
+        by: "hermes".into(),
     }
 }
 

@@ -4,6 +4,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::pipeline::{Context, StageError};
 use crate::platform::Tries;
+use crate::router::file_note;
 use crate::store::{Claim, DeliveryState};
 use crate::turn::deliver::{DeliverError, Interrupts, deliver};
 
@@ -21,7 +22,8 @@ pub(super) async fn run(
         draining: &context.shutdown.draining,
     };
     let mut sent = Vec::new();
-    for delivery in &mut claim.deliveries {
+    let open = |state| state != DeliveryState::Failed;
+    for delivery in claim.deliveries.iter_mut().filter(|d| open(d.state)) {
         let delivered = deliver(
             &context.store,
             platform.as_ref(),
@@ -30,14 +32,21 @@ pub(super) async fn run(
             &context.metrics,
             interrupts,
         );
-        let id = delivered.await.map_err(|e| match e {
-            DeliverError::Store(e) => StageError::from(e),
-            DeliverError::Cancelled => StageError::Cancelled,
-            DeliverError::Stopping => StageError::Stopping,
-            failed @ (DeliverError::Failed { .. } | DeliverError::Gone { .. }) => {
-                StageError::Failed(format!("the reply was ready, but {failed}"))
+        let id = match (delivered.await, &delivery.extra.file) {
+            (Ok(id), _) => id,
+            // A file that cannot be sent does not undo what was said.
+            (Err(DeliverError::Failed { reason, .. }), Some(file)) => {
+                tracing::warn!(reason, "a file of the reply could not be sent");
+                let note = file_note(delivery, file, &reason);
+                let noted = context.store.delivery_failed(delivery.id, &reason, note);
+                if let Some(note) = noted.await? {
+                    context.router.post(note);
+                }
+                delivery.state = DeliveryState::Failed;
+                continue;
             }
-        })?;
+            (Err(error), _) => return Err(failed(error)),
+        };
         // The claim knows what it has sent, whatever becomes of the database: this stage may begin again.
         delivery.state = DeliveryState::Sent;
         delivery.message_id = Some(id.clone());
@@ -45,4 +54,17 @@ pub(super) async fn run(
     }
     claim.sent = Some(sent);
     Ok(())
+}
+
+fn failed(error: DeliverError) -> StageError {
+    match error {
+        DeliverError::Store(e) => StageError::from(e),
+        DeliverError::Cancelled => StageError::Cancelled,
+        DeliverError::Stopping => StageError::Stopping,
+        failed @ (DeliverError::Failed { .. }
+        | DeliverError::Gone { .. }
+        | DeliverError::Unauthorized(_)) => {
+            StageError::Failed(format!("the reply was ready, but {failed}"))
+        }
+    }
 }

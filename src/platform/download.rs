@@ -1,11 +1,15 @@
 //! Saving what a platform gives out.
 
 use std::path::Path;
+use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_stream::{Stream, StreamExt};
 
 use super::PlatformError;
+
+/// A download of which nothing comes for so long has failed. How long all of it takes does not matter.
+const IDLE: Duration = Duration::from_secs(60);
 
 /// Copies a file of this machine, and stops at the first byte too many.
 pub(super) async fn save_file(
@@ -38,7 +42,14 @@ pub(super) async fn save(
     let own = |e: std::io::Error| PlatformError::NotYet(format!("{}: {e}", to.display()));
     let mut file = tokio::fs::File::create(to).await.map_err(own)?;
     let mut length = 0u64;
-    while let Some(chunk) = chunks.next().await {
+    loop {
+        let Ok(chunk) = tokio::time::timeout(IDLE, chunks.next()).await else {
+            let idle = IDLE.as_secs();
+            return Err(PlatformError::transient(format!(
+                "nothing of it came for {idle} s"
+            )));
+        };
+        let Some(chunk) = chunk else { break };
         let chunk = chunk?;
         length += chunk.len() as u64;
         if length > largest {

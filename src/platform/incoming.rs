@@ -19,6 +19,12 @@ pub enum Incoming {
         text: String,
     },
     Pressed(Press),
+    /// A chat has another id now. It is the same chat.
+    Moved {
+        platform: &'static str,
+        from: String,
+        to: String,
+    },
 }
 
 /// A message.

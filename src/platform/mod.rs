@@ -20,7 +20,7 @@ pub use incoming::{Inbox, Incoming, Line, Press, RemoteFile, Said};
 pub use outgoing::{Button, Outgoing};
 pub use pace::{Pace, Rate};
 pub use registry::{Availability, PlatformStatus, Platforms, Standing};
-pub use retry::{Tries, Unsent, with_retries};
+pub use retry::{Effort, Tries, Unsent, with_retries};
 
 use crate::session::{ChatType, Source};
 
@@ -86,6 +86,9 @@ pub enum PlatformError {
     /// The thread, or the message, that it was about is no longer there.
     #[error("{0}")]
     Gone(String),
+    /// The platform does not accept our credentials. The adapter looks again before it calls that permanent.
+    #[error("{0}")]
+    Unauthorized(String),
     /// It may work later; the platform may have said when.
     #[error("{reason}")]
     Transient {
@@ -194,6 +197,16 @@ pub trait Platform: Send + Sync {
     /// Looks whether a handoff to this home would find what it needs.
     async fn examine(&self, _home: Option<&Home>) -> Vec<Finding> {
         Vec::new()
+    }
+
+    /// The host of a webhook that takes the bot's messages, so that none comes here.
+    async fn webhook(&self) -> Result<Option<String>, PlatformError> {
+        Ok(None)
+    }
+
+    /// Removes that webhook. What waited for it comes here.
+    async fn remove_webhook(&self) -> Result<(), PlatformError> {
+        Ok(())
     }
 
     /// Hears what is said there and puts it into the line's inbox, until it no longer can; then it is connected anew.

@@ -240,7 +240,7 @@ impl Platforms {
                     self.failing(name, reason);
                     retry_after
                 }
-                PlatformError::NotYet(reason) => {
+                PlatformError::NotYet(reason) | PlatformError::Unauthorized(reason) => {
                     self.failing(name, reason);
                     None
                 }

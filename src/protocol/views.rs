@@ -32,6 +32,9 @@ pub struct PersonView {
     /// Missing for those who still wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved_at: Option<f64>,
+    /// Who keeps them: `hermes` in a pairing file of its own, or `hermesd`.
+    #[serde(default)]
+    pub by: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use crate::agent::{Agent, Prompt, Reply};
 use crate::message_id;
 use crate::platform::Platform;
 use crate::store::{
-    Begun, Delivery, Draft, Files, Inbound, NewDelivery, Scribe, StoreError, TurnEnd,
+    Begun, Delivery, Draft, Extra, Files, Inbound, NewDelivery, Scribe, StoreError, TurnEnd,
 };
 use crate::turn::live::{Live, show_typing};
 use crate::turn::questions::InChat;
@@ -63,6 +63,9 @@ impl Inner {
         let Some(begun) = patiently(stop, begin).await? else {
             return Ok(None);
         };
+        // It may have been changed, or its chat have moved, until now.
+        let said = patiently(stop, || async { store.inbound(inbound.id) }).await?;
+        let inbound = said.as_ref().unwrap_or(inbound);
         let turn = match (agent, begun) {
             (Err(error), _) => Turn::known(Err(told(error)), inbound),
             (Ok((agent, _)), Begun::Ask(row)) => {
@@ -180,7 +183,19 @@ impl Inner {
                     Draft::Shown(id) if first.extra.file.is_none() => {
                         first.extra.replaces = Some(id.clone());
                     }
-                    Draft::Shown(_) => {}
+                    // No text is left for it to become.
+                    Draft::Shown(id) => {
+                        let instead = NewDelivery {
+                            send_key: format!("{}:draft", to.key),
+                            text: "(the answer is a file)".into(),
+                            extra: Extra {
+                                replaces: Some(id.clone()),
+                                ..Extra::default()
+                            },
+                            ..first.clone()
+                        };
+                        sends.insert(0, instead);
+                    }
                 }
             }
             sends

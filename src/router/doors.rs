@@ -1,10 +1,9 @@
 //! Who may talk to the agent. Nobody, unless somebody has said so.
 
 use std::collections::{BTreeSet, HashMap};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use serde_json::Value;
-
+use super::hermes_pairs;
 use crate::config::{Access, Config};
 use crate::platform::local;
 use crate::session::{ChatType, Source, WhatsAppIds};
@@ -82,25 +81,9 @@ impl Doors {
                 return Ok(true);
             }
         }
-        Ok(store.is_paired(&source.platform, user)? || self.paired_by_hermes(door, source, user))
-    }
-
-    /// Hermes keeps those it has let in in a file of its own, in one of two places.
-    fn paired_by_hermes(&self, door: &Door, source: &Source, user: &str) -> bool {
-        let name = format!("{}-approved.json", source.platform);
-        let mut approved = ["platforms/pairing", "pairing"]
-            .iter()
-            .flat_map(|place| approved(&self.home.join(place).join(&name)));
-        approved.any(|id| door.are_same(&id, user))
-    }
-}
-
-/// The ids in a pairing file of Hermes.
-fn approved(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path).ok();
-    match text.and_then(|text| serde_json::from_str(&text).ok()) {
-        Some(Value::Object(people)) => people.into_iter().map(|(id, _)| id).collect(),
-        _ => Vec::new(),
+        let of_hermes = || hermes_pairs::ids(&self.home, &source.platform);
+        Ok(store.is_paired(&source.platform, user)?
+            || of_hermes().iter().any(|id| door.are_same(id, user)))
     }
 }
 

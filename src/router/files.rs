@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::{Inner, chat_files};
-use crate::platform::{Platform, RemoteFile, Tries, Unsent, with_retries};
+use crate::platform::{Effort, Platform, RemoteFile, Tries, Unsent, with_retries};
 use crate::private;
 use crate::session::{Attachment, in_words};
 use crate::store::{Files, Inbound, StoreError};
@@ -41,17 +41,24 @@ impl Inner {
                 return Err(StoreError::Cancelled);
             }
         }
-        let mut text = in_words(&inbound.text, &saved);
-        for line in missing {
-            if !text.is_empty() {
-                text.push('\n');
+        let files = saved.clone();
+        let named = move |said: &str| {
+            let mut text = in_words(said, &files);
+            for line in &missing {
+                if !text.is_empty() {
+                    text.push('\n');
+                }
+                text.push_str(line);
             }
-            text.push_str(&line);
-        }
-        let keep = || self.store.files_saved(inbound.id, &text, saved.clone());
-        patiently(&self.stop, keep).await?;
+            text
+        };
+        let keep = || {
+            self.store
+                .files_saved(inbound.id, named.clone(), saved.clone())
+        };
+        let text = patiently(&self.stop, keep).await?;
         Ok(Inbound {
-            text,
+            text: text.unwrap_or_else(|| named(&inbound.text)),
             files: Files::Saved(saved),
             ..inbound
         })
@@ -78,8 +85,9 @@ impl Inner {
         let get = |_| platform.fetch(file, &part, largest);
         let ready = || std::future::ready(());
         let (metrics, draining) = (&self.metrics, &self.draining);
+        let effort = Effort::file(Tries::Few);
         let got = tokio::select! {
-            got = with_retries(platform.name(), Tries::Few, metrics, draining, ready, get) => got,
+            got = with_retries(platform.name(), effort, metrics, draining, ready, get) => got,
             () = self.stop.cancelled() => Err(Unsent::Stopping),
         };
         if let Err(unsent) = got {

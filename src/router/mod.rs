@@ -8,8 +8,10 @@ mod commands;
 mod copies;
 mod doors;
 mod files;
+pub mod hermes_pairs;
 mod home;
 mod line;
+mod moved;
 mod questions;
 mod rank;
 mod reply;
@@ -38,6 +40,7 @@ use crate::turn::{Lease, Turns, patiently};
 pub use doors::Doors;
 pub use rank::{Rank, Right};
 pub use reply::Address;
+pub(crate) use send::file_note;
 
 const A_DAY: Duration = Duration::from_secs(86_400);
 /// The longest message that a person may send.

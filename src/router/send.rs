@@ -1,14 +1,42 @@
 //! Replies on their way to a chat, by way of the ledger; and what becomes of those whose thread is gone.
 
+use std::path::Path;
+use std::time::Duration;
+
 use tracing::Instrument;
 
 use super::Inner;
 use crate::message_id;
 use crate::platform::Tries;
 use crate::session::{Session, session_key};
-use crate::store::{Delivery, StoreError};
+use crate::store::{Delivery, Extra, NewDelivery, StoreError};
 use crate::turn::deliver::{DeliverError, Interrupts, deliver};
 use crate::turn::patiently;
+
+/// How long a reply waits before it is tried again with credentials that were refused.
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+
+/// What came of an attempt to send a reply.
+#[derive(PartialEq, Eq)]
+enum Attempt {
+    /// It was sent, or never will be, or waits for the next start.
+    Over,
+    Later,
+}
+
+/// What a chat reads instead of a file.
+pub(crate) fn file_note(delivery: &Delivery, file: &Path, reason: &str) -> NewDelivery {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+    NewDelivery {
+        send_key: format!("{}:unsent", delivery.send_key),
+        source: delivery.source.clone(),
+        session_id: delivery.session_id.clone(),
+        handoff_id: None,
+        text: format!("(The file `{name}` could not be sent: {reason})"),
+        extra: Extra::default(),
+    }
+}
 
 impl Inner {
     /// Sends a reply once its platform is up. Whatever cannot be sent now stays in the ledger for the next start.
@@ -19,19 +47,28 @@ impl Inner {
             chat = delivery.source.chat_id,
             session = delivery.session_id
         );
-        self.send_in_turn(delivery).instrument(span).await;
+        async {
+            while self.try_to_send(delivery).await == Attempt::Later {
+                tokio::select! {
+                    () = tokio::time::sleep(REFUSED_PAUSE) => {}
+                    () = self.draining.cancelled() => return,
+                }
+            }
+        }
+        .instrument(span)
+        .await;
     }
 
-    async fn send_in_turn(&self, delivery: &Delivery) {
+    async fn try_to_send(&self, delivery: &Delivery) -> Attempt {
         let name = &delivery.source.platform;
         let platform = tokio::select! {
             biased;
             platform = self.platforms.when_up(name) => platform,
-            () = self.draining.cancelled() => return,
+            () = self.draining.cancelled() => return Attempt::Over,
         };
         let Some(platform) = platform else {
             tracing::warn!("a reply waits for the next start: the platform is not available");
-            return;
+            return Attempt::Over;
         };
         let interrupts = Interrupts {
             cancel: &self.stop,
@@ -47,14 +84,20 @@ impl Inner {
         let outcome = match patiently(&self.stop, attempt).await {
             Ok(Ok(id)) => Ok(id),
             Ok(Err(DeliverError::Cancelled | DeliverError::Stopping))
-            | Err(StoreError::Cancelled) => return,
+            | Err(StoreError::Cancelled) => return Attempt::Over,
+            // Whether the token is good is for the platform's supervision to find out.
+            Ok(Err(DeliverError::Unauthorized(reason))) => {
+                tracing::warn!(reason, "a reply waits until the platform accepts it");
+                return Attempt::Later;
+            }
             // What is about a thread alone goes with it.
             Ok(Err(DeliverError::Gone { reason, .. }))
                 if delivery.source.thread_id.is_some()
                     && !delivery.is_farewell()
                     && !delivery.is_failure_note() =>
             {
-                return self.send_to_chat(delivery, &reason).await;
+                self.send_to_chat(delivery, &reason).await;
+                return Attempt::Over;
             }
             Ok(Err(DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. })) => {
                 tracing::error!(
@@ -62,16 +105,40 @@ impl Inner {
                     reason,
                     "a reply was not delivered"
                 );
+                if let Some(file) = &delivery.extra.file {
+                    self.say_unsent(delivery, file, &reason).await;
+                    return Attempt::Over;
+                }
                 Err(reason)
             }
             Ok(Err(DeliverError::Store(error))) | Err(error) => {
                 tracing::error!(%error, "a reply waits for the next start");
-                return;
+                return Attempt::Over;
             }
         };
         let end = || self.store.delivery_ended(delivery.id, outcome.clone());
         match patiently(&self.stop, end).await {
             Ok(()) => self.forget_copies([delivery]),
+            Err(error) => {
+                tracing::error!(%error, "the outcome of a delivery could not be recorded");
+            }
+        }
+        Attempt::Over
+    }
+
+    /// Says in the chat that a file could not be sent. The words behind it go on.
+    async fn say_unsent(&self, delivery: &Delivery, file: &Path, reason: &str) {
+        let note = file_note(delivery, file, reason);
+        let end = || {
+            self.store
+                .delivery_failed(delivery.id, reason, note.clone())
+        };
+        match patiently(&self.stop, end).await {
+            Ok(Some(note)) => {
+                self.forget_copies([delivery]);
+                Box::pin(self.send(&note)).await;
+            }
+            Ok(None) | Err(StoreError::Cancelled) => {}
             Err(error) => {
                 tracing::error!(%error, "the outcome of a delivery could not be recorded");
             }

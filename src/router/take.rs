@@ -10,7 +10,7 @@ use crate::clock;
 use crate::message_id;
 use crate::metrics::Met;
 use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
-use crate::session::{Source, session_key};
+use crate::session::{ChatType, Source, session_key};
 use crate::store::{Inbound, NewInbound, StoreError};
 use crate::turn::patiently;
 use crate::visible::markdown;
@@ -29,6 +29,9 @@ impl Inbox for Router {
                 text,
             } => self.inner.hear_change(&source, &message_id, text).await,
             Incoming::Pressed(press) => self.inner.hear_press(press).await,
+            Incoming::Moved { platform, from, to } => {
+                self.inner.chat_moved(platform, &from, &to).await
+            }
         }
     }
 }
@@ -79,6 +82,8 @@ impl Inner {
                 self.pass_over(&inbound).await
             }
             _ => {
+                // The chat is answered again: the next absence is told of anew.
+                self.passed_over().remove(&inbound.session_key);
                 self.take_in(inbound, said.at).await;
                 Ok(())
             }
@@ -86,6 +91,17 @@ impl Inner {
     }
 
     async fn verdict(&self, source: &Source) -> Result<Verdict, StoreError> {
+        let verdict = self.verdict_as(source).await?;
+        if verdict == Verdict::Welcome || source.chat_type == ChatType::Dm {
+            return Ok(verdict);
+        }
+        match self.before_move(source).await? {
+            Some(before) => self.verdict_as(&before).await,
+            None => Ok(verdict),
+        }
+    }
+
+    async fn verdict_as(&self, source: &Source) -> Result<Verdict, StoreError> {
         patiently(&self.stop, || async {
             self.rules.get().doors.verdict(&self.store, source)
         })

@@ -17,7 +17,7 @@ pub use attachment::{Attachment, FileKind, in_words};
 pub use key::{KeyRules, session_key};
 pub use moved::{farewell, no_longer_here};
 pub use open_elsewhere::{OpenElsewhere, open_elsewhere};
-pub use produced::produced;
+pub use produced::{produced, unfinished};
 pub use rename::rename;
 pub use sendable::{SendRules, Sendable, home_of_person, open_below, open_to_send};
 pub use source::{ChatType, Source};

@@ -53,6 +53,33 @@ pub fn produced(reply: &str) -> (String, Vec<PathBuf>) {
     (rest.text(), paths)
 }
 
+/// What can be shown of a reply that is still being written: no tag, and no beginning of one. What a line still lacks decides
+/// what it is, so a last line that may become a tag is left out.
+pub fn unfinished(reply: &str) -> String {
+    let (whole, last) = match reply.rsplit_once('\n') {
+        Some((whole, last)) => (whole, last),
+        None => ("", reply),
+    };
+    let mut fence = None;
+    for line in whole.split('\n') {
+        is_protected(line, &mut fence);
+    }
+    let begins = |thing: &&str| {
+        let begun = (1..thing.len()).filter_map(|length| last.strip_suffix(&thing[..length]));
+        let mut begun = begun.filter(|before| !before.ends_with(char::is_alphanumeric));
+        last.contains(*thing) || begun.next().is_some()
+    };
+    let open = !is_protected(last, &mut fence) && [TAG, SHAPES[0], SHAPES[1]].iter().any(begins);
+    let shown = match open {
+        true => produced(whole).0,
+        false => produced(reply).0,
+    };
+    match shown.contains(char::is_alphanumeric) {
+        true => shown,
+        false => String::new(),
+    }
+}
+
 /// Whether a line belongs to a block of code or to a quotation. `fence` is what opened the block that we are in.
 fn is_protected(line: &str, fence: &mut Option<(char, usize)>) -> bool {
     let line = line.trim();

@@ -152,6 +152,31 @@ impl Store {
     }
 }
 
+impl Store {
+    /// It could not be sent, which a note says in its place. `None`: it had ended before.
+    pub async fn delivery_failed(
+        &self,
+        id: i64,
+        reason: &str,
+        note: NewDelivery,
+    ) -> Result<Option<Delivery>, StoreError> {
+        let reason = reason.to_owned();
+        self.write(move |c| {
+            let open = c
+                .prepare_cached(&format!(
+                    "SELECT 1 FROM hermesd_deliveries WHERE id = ?1 AND {OPEN}"
+                ))?
+                .exists([id])?;
+            if !open {
+                return Ok(None);
+            }
+            end(c, id, Err(&reason))?;
+            insert(c, &note).map(Some)
+        })
+        .await
+    }
+}
+
 /// Ends an open row; one that was abandoned or ended before stays as it is.
 pub(super) fn end(
     c: &Connection,

@@ -16,7 +16,7 @@ use super::{
 use crate::clock;
 use crate::platform::RemoteFile;
 use crate::session::transcript::Role;
-use crate::session::{Attachment, ChatType, Source};
+use crate::session::{Attachment, ChatType, Source, in_words};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inbound {
@@ -90,32 +90,46 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let (key, id, text) = (key.to_owned(), message_id.to_owned(), text.to_owned());
         self.write(move |c| {
-            let changed = c.execute(
-                &format!(
-                    "UPDATE hermesd_inbound INDEXED BY hermesd_inbound_open SET text = ?3
+            let waits = c
+                .prepare_cached(&format!(
+                    "SELECT {COLUMNS} FROM hermesd_inbound INDEXED BY hermesd_inbound_open
                      WHERE session_key = ?1 AND message_id = ?2 AND {OPEN} AND state = 'received' AND text NOT LIKE '/%'"
-                ),
-                [&key, &id, &text],
-            )?;
-            Ok(changed == 1)
+                ))?
+                .query_row([&key, &id], inbound)
+                .optional()?;
+            let Some(waits) = waits else { return Ok(false) };
+            let text = match &waits.files {
+                Files::Saved(files) => in_words(&text, files),
+                Files::Remote(_) => text.clone(),
+            };
+            c.prepare_cached("UPDATE hermesd_inbound SET text = ?2 WHERE id = ?1")?
+                .execute(params![waits.id, text])?;
+            Ok(true)
         })
         .await
     }
 
-    /// Its files are ours now, and its words name them.
+    /// Its files are ours now, and its words name them: `named` makes those of what the message says by now, which may have
+    /// been changed while its files were fetched. `None`: it is no longer only waiting.
     pub async fn files_saved(
         &self,
         id: i64,
-        text: &str,
+        named: impl Fn(&str) -> String + Send + 'static,
         files: Vec<Attachment>,
-    ) -> Result<(), StoreError> {
-        let (text, files) = (text.to_owned(), Files::Saved(files));
+    ) -> Result<Option<String>, StoreError> {
+        let files = Files::Saved(files);
         self.write_unflushed(move |c| {
+            let said: Option<String> = c
+                .prepare_cached("SELECT text FROM hermesd_inbound WHERE id = ?1 AND state = 'received'")?
+                .query_row([id], |row| row.get(0))
+                .optional()?;
+            let Some(said) = said else { return Ok(None) };
+            let text = named(&said);
             c.execute(
                 "UPDATE hermesd_inbound SET text = ?2, files = ?3 WHERE id = ?1 AND state = 'received'",
                 params![id, text, serde_json::to_string(&files).ok()],
             )?;
-            Ok(())
+            Ok(Some(text))
         })
         .await
     }

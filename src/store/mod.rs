@@ -6,6 +6,7 @@
 mod agents;
 mod binding;
 mod busy;
+mod chat_moves;
 mod checkpoint;
 mod cursors;
 mod deliveries;

@@ -14,8 +14,9 @@ const CODE_LENGTH: usize = 8;
 const CODE_LIVES: f64 = 3600.0;
 /// How long somebody who has got a code gets no other.
 const ASKS_AGAIN: f64 = 600.0;
-/// Codes that can be out at one time on a platform: who wants to flood us with questions soon gets no answer.
-const OUT_AT_ONCE: i64 = 3;
+/// Codes that can be used at one time on a platform. One more takes the place of the oldest: strangers who ask keep no other
+/// from asking.
+const USABLE_AT_ONCE: i64 = 20;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Person {
@@ -153,7 +154,7 @@ fn person(row: &Row<'_>) -> rusqlite::Result<Person> {
     })
 }
 
-/// A code for this person. `None`: they have one, or too many have asked.
+/// A code for this person. `None`: they got one a short time ago.
 fn ask(c: &Connection, source: &Source) -> Result<Option<String>, StoreError> {
     let (Some(user_id), now) = (&source.user_id, clock::now()) else {
         return Ok(None);
@@ -169,14 +170,13 @@ fn ask(c: &Connection, source: &Source) -> Result<Option<String>, StoreError> {
         "DELETE FROM hermesd_people WHERE platform = ?1 AND approved_at IS NULL AND (asked_at <= ?2 OR user_id = ?3)",
     )?
     .execute(params![source.platform, now - CODE_LIVES, user_id])?;
-    let out: i64 = c
-        .prepare_cached(
-            "SELECT COUNT(*) FROM hermesd_people WHERE platform = ?1 AND approved_at IS NULL",
-        )?
-        .query_row([&source.platform], |row| row.get(0))?;
-    if out >= OUT_AT_ONCE {
-        return Ok(None);
-    }
+    // Their rows stay, so that they do not get the next code at once.
+    c.prepare_cached(
+        "UPDATE hermesd_people SET code = NULL WHERE platform = ?1 AND code IS NOT NULL AND user_id NOT IN
+             (SELECT user_id FROM hermesd_people WHERE platform = ?1 AND code IS NOT NULL
+              ORDER BY asked_at DESC LIMIT ?2)",
+    )?
+    .execute(params![source.platform, USABLE_AT_ONCE - 1])?;
     let code = fresh_code()?;
     c.prepare_cached(
         "INSERT INTO hermesd_people (platform, user_id, user_name, code, source, asked_at)

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::message_id;
 use crate::metrics::Metrics;
-use crate::platform::{Outgoing, Platform, PlatformError, Tries, Unsent, with_retries};
+use crate::platform::{Effort, Outgoing, Platform, PlatformError, Tries, Unsent, with_retries};
 use crate::store::{Delivery, DeliveryState, Store, StoreError};
 
 /// What stands before a message that may be in the chat already: some platforms cannot tell whether an interrupted
@@ -29,6 +29,9 @@ pub enum DeliverError {
     /// Somebody stopped it, or it is no longer to be sent.
     #[error("cancelled")]
     Cancelled,
+    /// The platform does not accept our credentials now. It is still to be sent.
+    #[error("it could not be sent now: {0}")]
+    Unauthorized(String),
     /// The daemon stops before it could be sent. The next start sends it.
     #[error("hermesd is stopping")]
     Stopping,
@@ -93,7 +96,13 @@ pub async fn deliver(
     let (kind, outcome) = match outcome {
         Ok(id) if way.repeated.load(Ordering::Relaxed) => ("repeated", Ok(id)),
         Ok(id) => ("sent", Ok(id)),
-        Err(Unsent::Failed(reason)) => {
+        Err(Unsent::Unauthorized(reason)) if tries == Tries::Endless => {
+            if !idempotent {
+                put_back(store, delivery, &way).await?;
+            }
+            return Err(DeliverError::Unauthorized(reason));
+        }
+        Err(Unsent::Failed(reason) | Unsent::Unauthorized(reason)) => {
             let platform = platform.clone();
             ("failed", Err(DeliverError::Failed { platform, reason }))
         }
@@ -179,7 +188,11 @@ async fn hand_over(
             sent
         }
     };
-    with_retries(platform.name(), tries, metrics, draining, ready, send).await
+    let effort = match extra.file {
+        Some(_) => Effort::file(tries),
+        None => Effort::from(tries),
+    };
+    with_retries(platform.name(), effort, metrics, draining, ready, send).await
 }
 
 fn outgoing<'a>(delivery: &'a Delivery, text: &'a str) -> Outgoing<'a> {

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Streamed;
 use crate::platform::{Platform, PlatformError};
-use crate::session::Source;
+use crate::session::{Source, unfinished};
 use crate::store::{Draft, Store, StoreError};
 
 /// What stands behind an answer that is still being written.
@@ -92,8 +92,13 @@ impl Live<'_> {
 
     /// As much of it as one message takes.
     fn beginning(&self, text: &str) -> Option<String> {
+        let text = match self.platform.capabilities().files {
+            true => unfinished(text),
+            false => text.to_owned(),
+        };
         let pieces = self.platform.pieces(text.trim());
-        let mut first = pieces.into_iter().next()?;
+        let first = pieces.into_iter().next();
+        let mut first = first.filter(|text| !text.trim().is_empty())?;
         first.push_str(GOES_ON);
         Some(first)
     }

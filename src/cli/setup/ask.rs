@@ -34,6 +34,12 @@ pub(super) async fn yes(out: &Output, question: &str) -> Result<bool, CliError> 
     Ok(matches!(answer.to_lowercase().as_str(), "" | "y" | "yes"))
 }
 
+/// Yes only by an explicit word.
+pub(super) async fn no(out: &Output, question: &str) -> Result<bool, CliError> {
+    let answer = line(out, &format!("{question} [y/N]")).await?;
+    Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
+}
+
 async fn read() -> Result<String, CliError> {
     let read = tokio::task::spawn_blocking(move || {
         let mut line = String::new();

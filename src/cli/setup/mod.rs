@@ -20,7 +20,7 @@ use crate::client::Client;
 use crate::config::{self, Config, Overrides, places};
 use crate::daemon;
 use crate::events::Bus;
-use crate::platform::{Grade, Platform};
+use crate::platform::{Grade, Platform, PlatformError};
 use crate::private;
 use crate::store::{OpenMode, Store};
 use file::File;
@@ -85,6 +85,7 @@ async fn guide(
         file.add(&wish.platform, "allowed_users", &wish.allow);
         file.write()?;
     }
+    guide.webhook(&config, wish.remove_webhook).await?;
     let daemon = find_daemon(&config, socket_is_explicit).await?;
     if let Some(client) = &daemon {
         home::reload(client, &wish.platform).await?;
@@ -207,6 +208,26 @@ impl Guide<'_> {
                 })
             }
         }
+    }
+
+    /// A webhook keeps all messages from us. It is removed only by a person who wants that.
+    async fn webhook(&self, config: &Config, remove: bool) -> Result<(), CliError> {
+        let adapter = self.adapter(config)?;
+        let failed = |error: PlatformError| CliError::Other(error.to_string());
+        let Some(host) = adapter.webhook().await.map_err(failed)? else {
+            return Ok(());
+        };
+        self.out.line(format!(
+            "A webhook at {host} takes this bot's messages; as long as it is set, none comes here.\n\
+             The program behind it gets none when it is removed."
+        ))?;
+        let remove = remove || (self.asks && ask::no(self.out, "Remove it?").await?);
+        if !remove {
+            let again = "run this again with --remove-webhook to remove it";
+            return self.out.line(format!("It stays; {again}."));
+        }
+        adapter.remove_webhook().await.map_err(failed)?;
+        self.out.line("It is removed.")
     }
 
     fn adapter(&self, config: &Config) -> Result<std::sync::Arc<dyn Platform>, CliError> {

@@ -1,8 +1,11 @@
 //! `pair.list`, `pair.approve`, `pair.revoke`.
 
+use std::path::PathBuf;
+
 use super::{Answer, answer, not_found, refused};
 use crate::control::{Desk, views};
-use crate::protocol::PersonName;
+use crate::protocol::{PersonName, RpcError, code};
+use crate::router::hermes_pairs;
 
 /// What the person is told who was let in.
 const WELCOME: &str =
@@ -10,7 +13,11 @@ const WELCOME: &str =
 
 pub(super) async fn list(desk: &Desk) -> Answer {
     let people = desk.store.people().await?;
-    answer(&people.into_iter().map(views::person).collect::<Vec<_>>())
+    let mut people: Vec<_> = people.into_iter().map(views::person).collect();
+    let home = PathBuf::from(&desk.home);
+    let of_hermes = blocking(move || Ok(hermes_pairs::list(&home))).await?;
+    people.extend(of_hermes.into_iter().map(views::hermes_person));
+    answer(&people)
 }
 
 pub(super) async fn approve(desk: &Desk, code: &str) -> Answer {
@@ -34,7 +41,10 @@ pub(super) async fn approve(desk: &Desk, code: &str) -> Answer {
 }
 
 pub(super) async fn revoke(desk: &Desk, wish: PersonName) -> Answer {
-    if !desk.store.forget_person(&wish.platform, &wish.user).await? {
+    let ours = desk.store.forget_person(&wish.platform, &wish.user).await?;
+    let (home, person) = (PathBuf::from(&desk.home), wish.clone());
+    let hermes = move || hermes_pairs::revoke(&home, &person.platform, &person.user);
+    if !blocking(hermes).await? && !ours {
         let what = format!("person {} who was let in on {}", wish.user, wish.platform);
         return Err(not_found(&what, "see `hermesctl pair`"));
     }
@@ -44,4 +54,20 @@ pub(super) async fn revoke(desk: &Desk, wish: PersonName) -> Answer {
         "somebody is no longer let in"
     );
     answer(&wish)
+}
+
+/// Work on Hermes' files, beside the threads that serve.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, RpcError> {
+    let failed = |error: String| {
+        RpcError::new(code::INTERNAL, format!("Hermes' pairing file: {error}")).with_data(
+            "pairing_file",
+            Some("see who owns the files in pairing/ and platforms/pairing/".to_owned()),
+        )
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| failed(error.to_string())),
+        Err(error) => Err(failed(error.to_string())),
+    }
 }

@@ -1,10 +1,9 @@
 //! Whether the token, the home channel and the bot's rights are as a handoff needs them.
 
 use serde_json::Value;
-use teloxide::payloads::{GetChatMember, GetMe};
-use teloxide::types::UserId;
+use teloxide_core::payloads::{GetChatMember, GetMe, GetWebhookInfo};
+use teloxide_core::types::UserId;
 
-use super::call::{call, explain};
 use super::hear::Me;
 use super::{NAME, Telegram, place};
 use crate::platform::{Finding, Home, PlatformError};
@@ -12,13 +11,16 @@ use crate::session::{ChatType, Source};
 
 const TOKEN: &str = "telegram token";
 const HOME: &str = "telegram home channel";
+const WEBHOOK: &str = "telegram webhook";
+/// What helps against a webhook. Removing it may break the program that set it, so a person has to want it.
+pub(super) const REMOVE_WEBHOOK: &str = "stop the program that set it, or give that a bot of its own; `hermesctl setup telegram --remove-webhook` removes it";
 const TOPICS: &str = "telegram topics";
 
 impl Telegram {
     pub(super) async fn look_around(&self, home: Option<&Home>) -> Vec<Finding> {
-        let me = match call(&self.bot, GetMe::new()).await.map_err(explain) {
+        let me = match self.api.call(GetMe::new()).await.map_err(Into::into) {
             Ok(answer) => Me::of(&answer),
-            Err(PlatformError::Permanent(reason)) => {
+            Err(PlatformError::Unauthorized(reason)) => {
                 let remedy = "ask @BotFather for the token and set platforms.telegram.token";
                 return vec![Finding::bad(TOKEN, reason, remedy)];
             }
@@ -28,6 +30,7 @@ impl Telegram {
             }
         };
         let mut found = vec![Finding::good(TOKEN, format!("it is @{}'s", me.name))];
+        found.extend(self.webhook_in_the_way().await);
         let Some(home) = home else {
             let remedy = "say /sethome in the chat that handoffs are to go to, or set platforms.telegram.home_channel";
             found.push(Finding::doubtful(HOME, "there is none", remedy));
@@ -57,6 +60,22 @@ impl Telegram {
             }
         }
         found
+    }
+
+    /// A webhook takes all messages: none reaches a poll.
+    async fn webhook_in_the_way(&self) -> Option<Finding> {
+        let host = self.webhook_host().await.ok()??;
+        let detail = format!("a webhook at {host} takes this bot's messages");
+        Some(Finding::bad(WEBHOOK, detail, REMOVE_WEBHOOK))
+    }
+
+    /// The host that a webhook of this bot leads to. Its whole address may be a secret.
+    pub(super) async fn webhook_host(&self) -> Result<Option<String>, PlatformError> {
+        let info = self.api.call(GetWebhookInfo::new()).await?;
+        let url = info.get("url").and_then(Value::as_str).unwrap_or_default();
+        let host = reqwest::Url::parse(url).ok();
+        let host = host.and_then(|url| url.host_str().map(str::to_owned));
+        Ok((!url.is_empty()).then(|| host.unwrap_or_else(|| "an odd address".into())))
     }
 
     async fn topics(&self, home: &Home, kind: place::Kind, me: &Me) -> Finding {
@@ -95,9 +114,12 @@ impl Telegram {
     }
 
     async fn may_open_topics(&self, home: &Home, me: &Me) -> Result<bool, PlatformError> {
-        let chat = place::recipient(&Source::new(NAME, ChatType::Group, &home.chat_id));
-        let asked = GetChatMember::new(chat, UserId(me.id));
-        let member = call(&self.bot, asked).await.map_err(explain)?;
+        let chat = Source::new(NAME, ChatType::Group, &home.chat_id);
+        let ask = |to: Source| {
+            let asked = GetChatMember::new(place::recipient(&to), UserId(me.id));
+            async move { self.api.call(asked).await }
+        };
+        let member = self.following(&chat, ask).await?;
         let flag = |name: &str| member.get(name).and_then(Value::as_bool) == Some(true);
         let status = member.get("status").and_then(Value::as_str);
         Ok(status == Some("creator")

@@ -3,10 +3,12 @@
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
-use teloxide::types::{
+use teloxide_core::types::{
     CallbackQuery, MaybeInaccessibleMessage, Message, MessageEntity, MessageEntityKind, MessageKind,
 };
 
+use super::moved::Moves;
+use super::origin::{forwarded_from, mark, moved, unmarked};
 use super::place;
 use crate::config::TelegramConfig;
 use crate::platform::{Incoming, Press, RemoteFile, Said};
@@ -48,23 +50,34 @@ impl Me {
 }
 
 /// What one batch of updates amounts to: the pieces of an album are one message.
-pub(super) fn hear(updates: &[Value], me: &Me, rules: &TelegramConfig) -> Vec<Incoming> {
+pub(super) fn hear(
+    updates: &[Value],
+    me: &Me,
+    rules: &TelegramConfig,
+    moves: &Moves,
+) -> Vec<Incoming> {
     let mut heard: Vec<(Option<String>, Incoming)> = Vec::new();
+    let context = Context { me, rules, moves };
     for update in updates {
-        let Some((album, incoming)) = one(update, me, rules) else {
+        let Some((album, incoming)) = one(update, &context) else {
             continue;
         };
+        if let Incoming::Moved { from, to, .. } = &incoming {
+            moves.remember(from, to);
+        }
         if let (Some(album), Incoming::Said(said)) = (&album, &incoming)
             && let Some((_, Incoming::Said(first))) = heard
                 .iter_mut()
                 .find(|(known, _)| known.as_ref() == Some(album))
         {
             first.files.extend(said.files.iter().cloned());
-            if !said.text.is_empty() {
+            // All of a forwarded album has the mark; once is enough.
+            let words = unmarked(&said.text, &first.text);
+            if !words.is_empty() {
                 if !first.text.is_empty() {
                     first.text.push('\n');
                 }
-                first.text.push_str(&said.text);
+                first.text.push_str(words);
             }
             first.addressed |= said.addressed;
             continue;
@@ -84,18 +97,29 @@ pub(super) fn update_id(update: &Value) -> Option<i64> {
     update.get("update_id")?.as_i64()
 }
 
-fn one(update: &Value, me: &Me, rules: &TelegramConfig) -> Option<(Option<String>, Incoming)> {
-    if let Some(message) = ["message", "channel_post"]
+/// What a message is read by.
+struct Context<'a> {
+    me: &'a Me,
+    rules: &'a TelegramConfig,
+    moves: &'a Moves,
+}
+
+fn one(update: &Value, context: &Context<'_>) -> Option<(Option<String>, Incoming)> {
+    if let Some(raw) = ["message", "channel_post"]
         .iter()
         .find_map(|k| update.get(k))
     {
-        let message = read_message(message)?;
+        if let Some(moved) = moved(raw) {
+            return Some((None, moved));
+        }
+        let message = read_message(raw)?;
         let album = message.media_group_id().map(|id| id.0.clone());
-        return Some((album, Incoming::Said(said(&message, me, rules)?)));
+        let said = said(&message, forwarded_from(raw), context)?;
+        return Some((album, Incoming::Said(said)));
     }
     let edited = ["edited_message", "edited_channel_post"];
-    if let Some(message) = edited.iter().find_map(|k| update.get(k)) {
-        let said = said(&read_message(message)?, me, rules)?;
+    if let Some(raw) = edited.iter().find_map(|k| update.get(k)) {
+        let said = said(&read_message(raw)?, forwarded_from(raw), context)?;
         let changed = Incoming::Changed {
             source: said.source,
             message_id: said.message_id,
@@ -164,7 +188,8 @@ fn read_message(value: &Value) -> Option<Message> {
     read(&Value::Object(known))
 }
 
-fn said(message: &Message, me: &Me, rules: &TelegramConfig) -> Option<Said> {
+fn said(message: &Message, forwarded: Option<String>, context: &Context<'_>) -> Option<Said> {
+    let Context { me, rules, moves } = context;
     // Bots that answer one another never stop. An admin who hides their name counts as a person.
     if let Some(from) = &message.from
         && from.is_bot
@@ -179,13 +204,17 @@ fn said(message: &Message, me: &Me, rules: &TelegramConfig) -> Option<Said> {
     let source = place::of_message(message);
     let group = message.chat.is_group() || message.chat.is_supergroup();
     let chat_id = source.chat_id.clone().unwrap_or_default();
-    if group && !rules.only_chats.is_empty() && !rules.only_chats.contains(&chat_id) {
+    if group && !rules.only_chats.is_empty() && !moves.is_named(&rules.only_chats, &chat_id) {
         return None;
     }
     let typed = message.text().or_else(|| message.caption());
     let text = typed.unwrap_or_default().trim();
     let files: Vec<RemoteFile> = files(message);
-    let (command, mentioned) = (command_for(text), mentions(message, me));
+    // What is forwarded calls nobody and orders nothing: somebody else wrote it.
+    let (command, mentioned) = match &forwarded {
+        Some(_) => (None, false),
+        None => (command_for(text), mentions(message, me)),
+    };
     // A command that names another bot is none of ours.
     if command.is_some_and(|bot| !me.is_named(bot)) {
         return None;
@@ -194,15 +223,20 @@ fn said(message: &Message, me: &Me, rules: &TelegramConfig) -> Option<Said> {
     let to_us = replied.is_some_and(|m| m.from.as_ref().is_some_and(|from| from.id.0 == me.id));
     let addressed = !group
         || !rules.require_mention
-        || rules.free_chats.contains(&chat_id)
+        || moves.is_named(&rules.free_chats, &chat_id)
         || command.is_some()
         || mentioned
         || to_us;
-    let mut text = without_mention(text, me);
+    let mut text = match &forwarded {
+        Some(_) => text.to_owned(),
+        None => without_mention(text, me),
+    };
     if text.is_empty() && files.is_empty() {
         text = in_words(message)?;
     }
-    if !text.starts_with('/')
+    if let Some(name) = &forwarded {
+        text = mark(name, &text);
+    } else if !text.starts_with('/')
         && let Some(quoted) = quote(message)
     {
         text = format!("[In reply to: {quoted}]\n{text}");
@@ -259,7 +293,7 @@ fn quote(message: &Message) -> Option<String> {
 
 fn files(message: &Message) -> Vec<RemoteFile> {
     let file = |kind,
-                meta: &teloxide::types::FileMeta,
+                meta: &teloxide_core::types::FileMeta,
                 name: Option<String>,
                 mime: Option<String>| RemoteFile {
         kind,

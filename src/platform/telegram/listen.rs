@@ -1,18 +1,22 @@
 //! The long poll. What it brings is kept before Telegram is told that it arrived, so that nothing is lost between the two.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use serde_json::Value;
-use teloxide::payloads::{DeleteWebhook, GetUpdates, GetUpdatesSetters};
-use teloxide::types::AllowedUpdate;
+use teloxide_core::payloads::{GetUpdates, GetUpdatesSetters};
+use teloxide_core::types::AllowedUpdate;
+use tokio::time::Instant;
 
-use super::call::{call, explain, is_webhook};
+use super::examine::REMOVE_WEBHOOK;
+use super::failure::Failure;
 use super::{NAME, Telegram, hear};
 use crate::clock;
-use crate::platform::{Line, PlatformError};
+use crate::platform::{Incoming, Line, PlatformError};
+use crate::store::StoreError;
 
 /// How much later than it should a poll may answer before its connection counts as deaf.
-pub(super) const DEAF: Duration = Duration::from_secs(10);
+const DEAF: Duration = Duration::from_secs(10);
 /// After about a week without updates Telegram numbers them anew, perhaps lower; an older place to go on from would make us
 /// deaf.
 const CURSOR_LIVES: f64 = 6.0 * 86_400.0;
@@ -22,6 +26,9 @@ const ALBUM_TRIES: usize = 5;
 
 /// How long the first poll of a line stays open: until one was answered, a line that had broken does not count as well again.
 const FIRST_POLL: Duration = Duration::from_secs(5);
+
+/// A server that answers at once that there is nothing is asked again after this, and not before.
+const NOTHING_PAUSE: Duration = Duration::from_secs(1);
 
 const WANTED: [AllowedUpdate; 5] = [
     AllowedUpdate::Message,
@@ -42,7 +49,8 @@ impl Telegram {
         };
         let mut wait = self.rules.poll.min(FIRST_POLL);
         loop {
-            let updates = match self.updates(offset, wait).await {
+            let asked = Instant::now();
+            let updates = match self.updates_and_moves(line, offset, wait).await {
                 Ok(updates) => updates,
                 Err(error) => return error,
             };
@@ -53,9 +61,13 @@ impl Telegram {
                 Err(error) => return error,
             };
             let Some(last) = updates.iter().filter_map(hear::update_id).max() else {
+                tokio::time::sleep_until(asked + NOTHING_PAUSE).await;
                 continue;
             };
-            for incoming in hear::hear(&updates, &self.me(), &self.rules) {
+            if let Err(error) = self.tell_moves(line).await {
+                return PlatformError::NotYet(error.to_string());
+            }
+            for incoming in hear::hear(&updates, &self.me(), &self.rules, &self.moves) {
                 if let Err(error) = line.inbox.take(incoming).await {
                     return PlatformError::NotYet(error.to_string());
                 }
@@ -84,28 +96,75 @@ impl Telegram {
             wish = wish.offset(i32::try_from(offset).unwrap_or(i32::MAX));
         }
         let deaf = DEAF.min(wait.max(Duration::from_secs(2)));
-        let answer = tokio::time::timeout(wait + deaf, call(&self.bot, wish)).await;
-        let Ok(answer) = answer else {
+        let patience = wait + deaf;
+        // The client's own patience ends later, so that this one says what is wrong.
+        let asking = self.api.call_within(wish, patience + DEAF);
+        let Ok(answer) = tokio::time::timeout(patience, asking).await else {
             return Err(PlatformError::transient(format!(
                 "the connection is deaf: no answer to a poll within {} s",
-                (wait + deaf).as_secs()
+                patience.as_secs()
             )));
         };
         match answer {
             Ok(Value::Array(updates)) => Ok(updates),
             Ok(_) => Ok(Vec::new()),
-            Err(error) if is_webhook(&error) => {
-                tracing::warn!(
-                    platform = NAME,
-                    "a webhook keeps the bot's messages from us; it is removed"
-                );
-                call(&self.bot, DeleteWebhook::new())
-                    .await
-                    .map_err(explain)?;
-                Err(PlatformError::transient("a webhook was in the way"))
-            }
-            Err(error) => Err(explain(error)),
+            Err(failure) => Err(self.why_not(failure).await),
         }
+    }
+
+    /// Why a poll failed. It has nothing that could be refused for good: the token is looked at when the line is made anew.
+    async fn why_not(&self, failure: Failure) -> PlatformError {
+        // Which of the two conflicts it is, the webhook itself tells.
+        if failure.is_conflict()
+            && let Ok(Some(host)) = self.webhook_host().await
+        {
+            return PlatformError::transient(format!(
+                "a webhook at {host} takes this bot's messages: {REMOVE_WEBHOOK}"
+            ));
+        }
+        match PlatformError::from(failure) {
+            PlatformError::Permanent(reason) | PlatformError::Gone(reason) => {
+                PlatformError::transient(reason)
+            }
+            error => error,
+        }
+    }
+
+    /// The next updates. Groups that turn out to have moved meanwhile are told of at once.
+    async fn updates_and_moves(
+        &self,
+        line: &Line,
+        offset: Option<i64>,
+        wait: Duration,
+    ) -> Result<Vec<Value>, PlatformError> {
+        let mut polling = pin!(self.updates(offset, wait));
+        loop {
+            tokio::select! {
+                updates = &mut polling => return updates,
+                () = self.moves.news() => {
+                    if let Err(error) = self.tell_moves(line).await {
+                        return Err(PlatformError::NotYet(error.to_string()));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn tell_moves(&self, line: &Line) -> Result<(), StoreError> {
+        let mut untold = self.moves.untold();
+        while let Some((from, to)) = untold.pop() {
+            let moved = Incoming::Moved {
+                platform: NAME,
+                from: from.clone(),
+                to: to.clone(),
+            };
+            if let Err(error) = line.inbox.take(moved).await {
+                untold.push((from, to));
+                self.moves.tell_again(untold);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Where a batch has an album in it, the rest of that is waited for; all of it is asked for again, since nothing of it is

@@ -2,21 +2,23 @@
 
 mod call;
 mod examine;
+mod failure;
 mod format;
 mod hear;
 mod listen;
+mod moved;
+mod origin;
 mod place;
 mod send;
+mod upload;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use secrecy::ExposeSecret;
 use serde_json::Value;
-use teloxide::Bot;
-use teloxide::payloads::{CreateForumTopic, GetChat, GetMe, SetMyCommands};
-use teloxide::types::BotCommand;
+use teloxide_core::payloads::{CreateForumTopic, DeleteWebhook, GetChat, GetMe, SetMyCommands};
+use teloxide_core::types::BotCommand;
 
 use super::{
     Capabilities, Finding, Home, Line, Opened, Outgoing, Pace, Platform, PlatformError, Press,
@@ -24,24 +26,25 @@ use super::{
 };
 use crate::command::{self, Place};
 use crate::config::{Config, TelegramConfig};
-use crate::name_lookup::NameLookup;
 use crate::session::{ChatType, Source};
 use crate::store::Store;
-use call::{call, explain};
+use call::Api;
 use hear::Me;
+use moved::Moves;
 
 pub const NAME: &str = "telegram";
 
 const LONGEST_TOPIC: usize = 128;
-/// An answer to any call but the long poll comes within this, or never.
-const PATIENCE: Duration = Duration::from_secs(50);
+/// How long after a token was refused it is looked at once more, before that is believed.
+const SECOND_LOOK: Duration = Duration::from_secs(2);
 
 pub struct Telegram {
-    bot: Bot,
+    api: Api,
     rules: TelegramConfig,
     store: Store,
     pace: Pace,
     me: Mutex<Option<Me>>,
+    moves: Moves,
 }
 
 impl Telegram {
@@ -49,36 +52,21 @@ impl Telegram {
     pub fn configured(config: &Config, store: &Store) -> Option<Telegram> {
         let token = config.platform(NAME)?.token.as_ref()?;
         let rules = config.telegram.clone();
-        let client = teloxide::net::default_reqwest_settings()
-            .timeout(PATIENCE.max(rules.poll + listen::DEAF))
-            .dns_resolver(Arc::new(NameLookup::default()))
-            .build();
-        let client = match client {
-            Ok(client) => client,
+        let api = match Api::new(token, rules.base_url.as_deref()) {
+            Ok(api) => api,
             Err(error) => {
-                tracing::error!(%error, platform = NAME, "no client for Telegram could be made");
+                tracing::error!(error, platform = NAME, "Telegram cannot be called");
                 return None;
             }
         };
-        let mut bot = Bot::with_client(token.expose_secret(), client);
-        if let Some(url) = &rules.base_url {
-            // Ours ends before the token, the SDK's before the word in front of it.
-            let root = url.trim_end_matches('/').trim_end_matches("/bot");
-            match root.parse() {
-                Ok(url) => bot = bot.set_api_url(url),
-                Err(error) => {
-                    tracing::error!(%error, platform = NAME, "platforms.telegram.base_url is not an address");
-                    return None;
-                }
-            }
-        }
         let per_second = u32::try_from(rules.messages_per_second).unwrap_or(1);
         Some(Telegram {
-            bot,
+            api,
             pace: Pace::new(Rate::per_second(per_second)),
             rules,
             store: store.clone(),
             me: Mutex::default(),
+            moves: Moves::default(),
         })
     }
 
@@ -105,18 +93,37 @@ impl Telegram {
         let commands = command::menu(Place::Chat)
             .map(|(word, what)| BotCommand::new(word, what))
             .collect::<Vec<_>>();
-        if let Err(error) = call(&self.bot, SetMyCommands::new(commands)).await {
-            let error = explain(error);
+        if let Err(error) = self.api.call(SetMyCommands::new(commands)).await {
+            let error = PlatformError::from(error);
             tracing::warn!(%error, platform = NAME, "the menu of commands could not be set");
         }
     }
 
+    /// What `getMe` says. A token that is refused is looked at once more: a server that restarts may refuse any.
+    async fn identify(&self) -> Result<Value, PlatformError> {
+        let first = self.api.call(GetMe::new()).await.map_err(Into::into);
+        let Err(PlatformError::Unauthorized(_)) = first else {
+            return first;
+        };
+        tracing::warn!(
+            platform = NAME,
+            "the token was refused; it is looked at again"
+        );
+        tokio::time::sleep(SECOND_LOOK).await;
+        match self.api.call(GetMe::new()).await.map_err(Into::into) {
+            Err(PlatformError::Unauthorized(reason)) => Err(PlatformError::Permanent(reason)),
+            second => second,
+        }
+    }
+
     async fn chat(&self, home: &Home) -> Result<place::Kind, PlatformError> {
-        let to = place::recipient(&Source::new(NAME, ChatType::Dm, &home.chat_id));
-        match call(&self.bot, GetChat::new(to)).await {
+        let to = Source::new(NAME, ChatType::Dm, &home.chat_id);
+        let get =
+            |to: Source| async move { self.api.call(GetChat::new(place::recipient(&to))).await };
+        match self.following(&to, get).await {
             Ok(chat) => match chat.get("id").and_then(Value::as_i64) {
                 // What is said there comes from that id, and would not be known as said at home.
-                Some(id) if home.chat_id.parse() != Ok(id) => {
+                Some(id) if self.moves.current(&home.chat_id).parse() != Ok(id) => {
                     Err(PlatformError::Permanent(format!(
                         "the home channel {} has the id {id}: set platforms.telegram.home_channel to that",
                         home.chat_id
@@ -124,13 +131,11 @@ impl Telegram {
                 }
                 _ => Ok(place::Kind::of(&chat)),
             },
-            Err(error) => Err(match explain(error) {
-                PlatformError::Permanent(reason) => PlatformError::Permanent(format!(
-                    "the home channel {} cannot be used ({reason}): write to the bot there, or add it to the group",
-                    home.chat_id
-                )),
-                error => error,
-            }),
+            Err(PlatformError::Permanent(reason)) => Err(PlatformError::Permanent(format!(
+                "the home channel {} cannot be used ({reason}): write to the bot there, or add it to the group",
+                home.chat_id
+            ))),
+            Err(error) => Err(error),
         }
     }
 }
@@ -152,8 +157,13 @@ impl Platform for Telegram {
     }
 
     async fn connect(&self) -> Result<(), PlatformError> {
-        let me: Value = call(&self.bot, GetMe::new()).await.map_err(explain)?;
-        let me = Me::of(&me);
+        let me = Me::of(&self.identify().await?);
+        match self.store.moved_chats(NAME).await {
+            Ok(moves) => moves
+                .iter()
+                .for_each(|(from, to)| self.moves.remember(from, to)),
+            Err(error) => return Err(PlatformError::NotYet(error.to_string())),
+        }
         tracing::debug!(bot = me.name, topics = me.topics, "Telegram knows the bot");
         let first = {
             let mut known = self.me.lock().unwrap_or_else(|e| e.into_inner());
@@ -167,6 +177,14 @@ impl Platform for Telegram {
 
     async fn examine(&self, home: Option<&Home>) -> Vec<Finding> {
         self.look_around(home).await
+    }
+
+    async fn webhook(&self) -> Result<Option<String>, PlatformError> {
+        self.webhook_host().await
+    }
+
+    async fn remove_webhook(&self) -> Result<(), PlatformError> {
+        Ok(self.api.call(DeleteWebhook::new()).await.map(drop)?)
     }
 
     async fn listen(&self, line: &Line) -> PlatformError {
@@ -202,9 +220,12 @@ impl Platform for Telegram {
             _ => {}
         }
         let name: String = title.chars().take(LONGEST_TOPIC).collect();
-        let to = place::recipient(&Source::new(NAME, kind.chat_type, &home.chat_id));
-        let created = call(&self.bot, CreateForumTopic::new(to, name)).await;
-        match created.map_err(explain) {
+        let to = Source::new(NAME, kind.chat_type, &home.chat_id);
+        let create = |to: Source| {
+            let topic = CreateForumTopic::new(place::recipient(&to), name.clone());
+            async move { self.api.call(topic).await }
+        };
+        match self.following(&to, create).await {
             Ok(topic) => match topic.get("message_thread_id").and_then(Value::as_i64) {
                 Some(id) => Ok(Opened::Thread {
                     id: id.to_string(),
@@ -222,7 +243,14 @@ impl Platform for Telegram {
     }
 
     fn source_of(&self, home: &Home, opened: &Opened) -> Source {
-        place::of_home(home, opened)
+        let chat_id = self.moves.current(&home.chat_id);
+        place::of_home(
+            &Home {
+                chat_id,
+                ..home.clone()
+            },
+            opened,
+        )
     }
 
     fn private_chat(&self, user_id: &str) -> Option<Source> {
@@ -244,10 +272,13 @@ impl Platform for Telegram {
         what: Outgoing<'_>,
         _send_key: &str,
     ) -> Result<String, PlatformError> {
-        let sent = match what.file {
-            Some(file) => self.send_file(to, file, what.text).await,
-            None => self.send_text(to, what).await,
+        let send = |to: Source| async move {
+            match what.file {
+                Some(file) => self.send_file(&to, file, what.text).await,
+                None => self.send_text(&to, what).await,
+            }
         };
+        let sent = self.following(to, send).await;
         self.minding_limits(to, sent)
     }
 
@@ -264,7 +295,8 @@ impl Platform for Telegram {
         message_id: &str,
         what: Outgoing<'_>,
     ) -> Result<(), PlatformError> {
-        let edited = self.edit_text(to, message_id, what).await;
+        let edit = |to: Source| async move { self.edit_text(&to, message_id, what).await };
+        let edited = self.following(to, edit).await;
         self.minding_limits(to, edited)
     }
 

@@ -2,7 +2,7 @@
 //! message there must lead to the same key.
 
 use serde_json::Value;
-use teloxide::types::{
+use teloxide_core::types::{
     Chat, ChatId, ChatKind, Message, MessageId, PublicChatKind, Recipient, ThreadId, User,
 };
 

@@ -2,22 +2,19 @@
 
 use std::path::Path;
 
-use teloxide::RequestError;
-use teloxide::net::Download;
-use teloxide::payloads::{
+use teloxide_core::payloads::{
     AnswerCallbackQuery, AnswerCallbackQuerySetters, EditMessageText, EditMessageTextSetters,
-    GetFile, SendAudio, SendAudioSetters, SendChatAction, SendChatActionSetters, SendDocument,
-    SendDocumentSetters, SendMessage, SendMessageSetters, SendPhoto, SendPhotoSetters, SendVideo,
-    SendVideoSetters, SendVoice, SendVoiceSetters, SetMessageReaction, SetMessageReactionSetters,
+    GetFile, SendChatAction, SendChatActionSetters, SendMessage, SendMessageSetters,
+    SetMessageReaction, SetMessageReactionSetters,
 };
-use teloxide::requests::{MultipartRequest, Request};
-use teloxide::types::{
-    CallbackQueryId, ChatAction, FileId, InlineKeyboardButton, InlineKeyboardMarkup, InputFile,
-    Message, MessageId, ParseMode, ReactionType,
+use teloxide_core::types::{
+    CallbackQueryId, ChatAction, FileId, InlineKeyboardButton, InlineKeyboardMarkup, MessageId,
+    ParseMode, ReactionType,
 };
 use tokio_stream::StreamExt;
 
-use super::call::{call, explain, is_about_format, message_id};
+use super::call::{message_id, network};
+use super::failure::{Failure, Meaning};
 use super::format::{html, plain};
 use super::{NAME, Telegram, place};
 use crate::platform::download::{save, save_file};
@@ -27,15 +24,13 @@ use crate::session::{Source, open_below};
 /// What a button may bring back.
 const LONGEST_DATA: usize = 64;
 const LONGEST_LABEL: usize = 60;
-/// A picture that is larger goes as a file.
-const LARGEST_PHOTO: u64 = 10_000_000;
 
 impl Telegram {
     pub(super) async fn send_text(
         &self,
         to: &Source,
         what: Outgoing<'_>,
-    ) -> Result<String, PlatformError> {
+    ) -> Result<String, Failure> {
         let message = |text: String| {
             let mut message = SendMessage::new(place::recipient(to), text);
             if let Some(topic) = place::topic(to) {
@@ -47,14 +42,18 @@ impl Telegram {
             }
         };
         let formatted = message(html(what.text)).parse_mode(ParseMode::Html);
-        let answer = match call(&self.bot, formatted).await {
-            Err(error) if is_about_format(&error) => {
-                tracing::debug!(%error, platform = NAME, "a message is sent without formatting");
-                call(&self.bot, message(plain(what.text))).await
+        let answer = match self.api.call(formatted).await {
+            Err(failure) if failure.meaning() == Some(Meaning::Format) => {
+                tracing::debug!(
+                    ?failure,
+                    platform = NAME,
+                    "a message is sent without formatting"
+                );
+                self.api.call(message(plain(what.text))).await
             }
             answer => answer,
         };
-        message_id(&answer.map_err(explain)?)
+        Ok(message_id(&answer?))
     }
 
     pub(super) async fn edit_text(
@@ -62,7 +61,7 @@ impl Telegram {
         to: &Source,
         id: &str,
         what: Outgoing<'_>,
-    ) -> Result<(), PlatformError> {
+    ) -> Result<(), Failure> {
         let id = number(id)?;
         let change = |text: String| {
             let change = EditMessageText::new(place::recipient(to), id, text);
@@ -72,64 +71,27 @@ impl Telegram {
             }
         };
         let formatted = change(html(what.text)).parse_mode(ParseMode::Html);
-        let answer = match call(&self.bot, formatted).await {
-            Err(error) if is_about_format(&error) => {
-                call(&self.bot, change(plain(what.text))).await
+        let answer = match self.api.call(formatted).await {
+            Err(failure) if failure.meaning() == Some(Meaning::Format) => {
+                self.api.call(change(plain(what.text))).await
             }
             answer => answer,
         };
         match answer {
-            Err(RequestError::Api(teloxide::ApiError::MessageNotModified)) => Ok(()),
-            answer => answer.map(drop).map_err(explain),
+            Err(failure) if failure.meaning() == Some(Meaning::Unchanged) => Ok(()),
+            answer => answer.map(drop),
         }
-    }
-
-    /// By its kind, so that a picture is seen and a voice heard.
-    pub(super) async fn send_file(
-        &self,
-        to: &Source,
-        path: &Path,
-        caption: &str,
-    ) -> Result<String, PlatformError> {
-        let (chat, file) = (place::recipient(to), InputFile::file(path));
-        let size = std::fs::metadata(path).map(|m| m.len());
-        let size =
-            size.map_err(|e| PlatformError::Permanent(format!("{}: {e}", path.display())))?;
-        let extension = path
-            .extension()
-            .and_then(|e| e.to_str())
-            .unwrap_or_default();
-        // The setters have the same names, but each payload has its own.
-        macro_rules! send {
-            ($payload:ident) => {{
-                let mut payload = $payload::new(chat, file);
-                if let Some(topic) = place::topic(to) {
-                    payload = payload.message_thread_id(topic);
-                }
-                if !caption.is_empty() {
-                    payload = payload.caption(caption);
-                }
-                MultipartRequest::new(self.bot.clone(), payload)
-                    .send()
-                    .await
-            }};
-        }
-        let sent: Result<Message, RequestError> = match extension.to_ascii_lowercase().as_str() {
-            "jpg" | "jpeg" | "png" | "webp" if size <= LARGEST_PHOTO => send!(SendPhoto),
-            "ogg" | "oga" | "opus" => send!(SendVoice),
-            "mp3" | "m4a" => send!(SendAudio),
-            "mp4" => send!(SendVideo),
-            _ => send!(SendDocument),
-        };
-        Ok(sent.map_err(explain)?.id.0.to_string())
     }
 
     pub(super) async fn show_action(&self, to: &Source) -> Result<(), PlatformError> {
-        let mut action = SendChatAction::new(place::recipient(to), ChatAction::Typing);
-        if let Some(topic) = place::any_topic(to) {
-            action = action.message_thread_id(topic);
-        }
-        call(&self.bot, action).await.map(drop).map_err(explain)
+        let show = |to: Source| {
+            let mut action = SendChatAction::new(place::recipient(&to), ChatAction::Typing);
+            if let Some(topic) = place::any_topic(&to) {
+                action = action.message_thread_id(topic);
+            }
+            async move { self.api.call(action).await.map(drop) }
+        };
+        self.following(to, show).await
     }
 
     /// A sign on the message itself; where the chat allows none, a line.
@@ -140,11 +102,12 @@ impl Telegram {
             emoji: "👀".into()
         };
         let reaction = SetMessageReaction::new(place::recipient(source), id).reaction([eyes]);
-        match call(&self.bot, reaction).await.map_err(explain) {
+        match self.api.call(reaction).await.map_err(PlatformError::from) {
             Err(PlatformError::Permanent(reason)) => {
                 tracing::debug!(reason, "no reaction is allowed there");
                 let text = "I have seen it, and answer it next.";
-                self.send_text(source, text.into()).await.map(drop)
+                let say = |to: Source| async move { self.send_text(&to, text.into()).await };
+                self.following(source, say).await.map(drop)
             }
             outcome => outcome.map(drop),
         }
@@ -155,7 +118,7 @@ impl Telegram {
         if !said.is_empty() {
             answer = answer.text(said.chars().take(200).collect::<String>());
         }
-        call(&self.bot, answer).await.map(drop).map_err(explain)
+        Ok(self.api.call(answer).await.map(drop)?)
     }
 
     pub(super) async fn download(
@@ -164,11 +127,11 @@ impl Telegram {
         to: &Path,
         largest: u64,
     ) -> Result<(), PlatformError> {
-        let answer = call(&self.bot, GetFile::new(FileId(file.id.clone()))).await;
-        let answer = answer.map_err(explain)?;
+        let answer = self.api.call(GetFile::new(FileId(file.id.clone()))).await?;
         let path = answer.get("file_path").and_then(|path| path.as_str());
+        let no_longer = || PlatformError::Permanent("Telegram no longer has it".into());
         let Some(path) = path else {
-            return Err(PlatformError::Permanent("Telegram no longer has it".into()));
+            return Err(no_longer());
         };
         // A server of one's own may say where on this machine it has put it. It is taken from that server's directory alone.
         if Path::new(path).is_absolute() {
@@ -179,13 +142,15 @@ impl Telegram {
             })?;
             return save_file(to, largest, opened).await;
         }
-        let chunks = self
-            .bot
-            .download_file_stream(path)
-            .map(|chunk| match chunk {
-                Ok(bytes) => Ok(bytes.to_vec()),
-                Err(error) => Err(explain(RequestError::Network(error.into()))),
-            });
+        let response = match self.api.file(path).await {
+            // The token was good a moment ago.
+            Err(Failure::Refused { code: 404, .. }) => return Err(no_longer()),
+            response => response?,
+        };
+        let chunks = response.bytes_stream().map(|chunk| match chunk {
+            Ok(bytes) => Ok(bytes.to_vec()),
+            Err(error) => Err(network(error).into()),
+        });
         save(to, largest, chunks).await
     }
 
@@ -207,9 +172,13 @@ impl Telegram {
     }
 }
 
-fn number(id: &str) -> Result<MessageId, PlatformError> {
+fn number(id: &str) -> Result<MessageId, Failure> {
     let number = id.parse().map(MessageId);
-    number.map_err(|_| PlatformError::Permanent(format!("{id:?} is no message of Telegram's")))
+    number.map_err(|_| Failure::Refused {
+        code: 400,
+        description: format!("{id:?} is no message of Telegram's"),
+        retry_after: None,
+    })
 }
 
 /// One button a row, so that long names stay readable. What Telegram would refuse is left out: its text names it anyway.

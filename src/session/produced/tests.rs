@@ -204,3 +204,24 @@ proptest! {
         prop_assert!(!paths.is_empty() || rest == reply);
     }
 }
+
+#[test]
+fn a_reply_that_is_being_written_shows_no_tag_and_no_beginning_of_one() {
+    for (written, shown) in [
+        ("Here it", "Here it"),
+        ("M", ""),
+        ("MEDIA:", ""),
+        ("MEDIA:/tmp/a", ""),
+        ("MEDIA:/tmp/a b.png and", ""),
+        ("MEDIA:/tmp/a.png\n", ""),
+        ("**MEDIA:/tmp/a.png**\n\n", ""),
+        ("[[audio_as", ""),
+        ("Here it is.\nMED", "Here it is."),
+        ("Here it is.\nMEDIA:/tmp/a.png\nAnd", "Here it is.\nAnd"),
+        ("I AM", "I AM"),
+        ("```\nMEDIA:/tmp/a", "```\nMEDIA:/tmp/a"),
+        ("> MEDIA:/tmp/a", "> MEDIA:/tmp/a"),
+    ] {
+        assert_eq!(unfinished(written), shown, "{written:?}");
+    }
+}

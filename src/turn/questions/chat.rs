@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::words::{self, Whole};
 use super::{Asked, Shown, Shows};
 use crate::metrics::Metrics;
-use crate::platform::{Button, Outgoing, Platform, Tries, Unsent, with_retries};
+use crate::platform::{Button, Effort, Outgoing, Platform, Tries, Unsent, with_retries};
 use crate::session::Source;
 
 /// The buttons of questions bring this back, with the question's id and the choice.
@@ -140,6 +140,10 @@ impl InChat {
         let ready = || self.platform.ready_for(&self.to);
         let send = |_| self.platform.send(&self.to, what, key);
         let (name, metrics, draining) = (self.platform.name(), &self.metrics, &self.draining);
-        with_retries(name, tries, metrics, draining, ready, send).await
+        let effort = match what.file {
+            Some(_) => Effort::file(tries),
+            None => Effort::from(tries),
+        };
+        with_retries(name, effort, metrics, draining, ready, send).await
     }
 }

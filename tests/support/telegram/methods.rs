@@ -82,6 +82,9 @@ pub fn chat_of(world: &World, params: &Params) -> Result<i64, Refusal> {
                     .is_some_and(|u| u.eq_ignore_ascii_case(name))
         })
     };
+    if let Some(new) = params.int("chat_id").and_then(|id| world.upgraded.get(&id)) {
+        return Err(Refusal::upgraded(*new));
+    }
     let id = match (params.int("chat_id"), params.text("chat_id")) {
         (Some(id), _) => Some(id).filter(|id| world.chats.contains_key(id)),
         (None, Some(name)) => named(&name[1..]).map(|chat| chat.id),

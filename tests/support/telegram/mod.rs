@@ -9,6 +9,7 @@ mod records;
 mod request;
 mod rules;
 mod send;
+mod tls;
 mod updates;
 mod world;
 mod writing;
@@ -25,6 +26,7 @@ use tokio::sync::{oneshot, watch};
 
 pub use plays::Play;
 pub use records::{BotMessage, Call, Outcome};
+pub use tls::TlsFront;
 pub use world::Rights;
 pub use writing::{ADA, BEN, Person};
 
@@ -233,7 +235,10 @@ async fn run(
     let done = doing.await;
     stage.ended(call, &done);
     plays::after(play.as_ref()).await;
-    done.map_err(IntoResponse::into_response)
+    match (play, done) {
+        (Some(Play::Strange), Ok(_)) => Ok(json!({"sent": "in a way that is new"})),
+        (_, done) => done.map_err(IntoResponse::into_response),
+    }
 }
 
 async fn perform(stage: &Arc<Stage>, method: &str, params: &Params) -> Result<Value, Refusal> {

@@ -73,6 +73,18 @@ impl BotApi {
         });
     }
 
+    /// Somebody changes what they wrote below a file.
+    pub fn edits_caption(&self, chat: i64, message: i64, caption: &str) {
+        self.change(|world| {
+            let entry = world.chat(chat).messages.get_mut(&message);
+            let value = &mut entry.expect("a message").value;
+            value["caption"] = json!(caption);
+            value["edit_date"] = json!(now());
+            let value = value.clone();
+            world.mailbox.put("edited_message", value);
+        });
+    }
+
     /// Several pictures as one album: a message each, the first with the caption.
     pub fn album(
         &self,
@@ -158,6 +170,28 @@ impl BotApi {
             world.stand(chat, id, None, false, message.clone());
             world.mailbox.put("message", message);
             id
+        })
+    }
+
+    /// A group becomes a supergroup, of which both are told unless it is done without a word. Gives the number of the new one.
+    pub fn upgrades(&self, group: i64, told: bool) -> i64 {
+        self.change(|world| {
+            let title = world.chat(group).title.clone();
+            let new = world.add_chat(Sort::Supergroup, &title, Rights::Member);
+            world.upgraded.insert(group, new);
+            for (chat, field, other) in [
+                (group, "migrate_to_chat_id", new),
+                (new, "migrate_from_chat_id", group),
+            ] {
+                let (id, mut message) = world.head(chat, ADA.value(), None, None, now());
+                message.insert(field.to_owned(), json!(other));
+                let message = Value::Object(message);
+                world.stand(chat, id, None, false, message.clone());
+                if told {
+                    world.mailbox.put("message", message);
+                }
+            }
+            new
         })
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 use super::BotApi;
@@ -29,6 +30,12 @@ pub enum Play {
     Mute,
     /// Refuses with this status and description.
     Refuse(u16, &'static str),
+    /// Sends the caller to another address.
+    Redirect(String),
+    /// Does it, and answers with a result that no library can read.
+    Strange,
+    /// Says at once that there is nothing, however long the caller would wait.
+    Nothing,
     /// Does it, and answers when there is a permit.
     Hold(Arc<Semaphore>),
     /// Does it when there is a permit; never, if the caller is gone by then.
@@ -139,13 +146,27 @@ pub async fn before(play: Option<&Play>) -> Option<Instead> {
                 refusal: Some(Refusal::new(status.as_u16(), "")),
             });
         }
+        Play::Redirect(to) => {
+            let response = (StatusCode::FOUND, [("location", to.clone())], "").into_response();
+            return Some(Instead {
+                response,
+                refusal: Some(Refusal::new(302, "")),
+            });
+        }
+        Play::Nothing => {
+            let nothing = axum::Json(json!({"ok": true, "result": []}));
+            return Some(Instead {
+                response: nothing.into_response(),
+                refusal: Some(Refusal::new(200, "")),
+            });
+        }
         Play::HangUpBefore => hang_up(),
         Play::Mute => std::future::pending().await,
         Play::HoldBefore(permits) => {
             permits.acquire().await.expect("open").forget();
             return None;
         }
-        Play::HangUpAfter | Play::Hold(_) => return None,
+        Play::HangUpAfter | Play::Hold(_) | Play::Strange => return None,
     };
     Some(Instead {
         response: refusal.clone().into_response(),

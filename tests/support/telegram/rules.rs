@@ -12,6 +12,8 @@ pub struct Refusal {
     pub status: u16,
     pub description: String,
     pub retry_after: Option<u64>,
+    /// The chat that a group has become.
+    pub migrate_to: Option<i64>,
 }
 
 impl Refusal {
@@ -20,6 +22,14 @@ impl Refusal {
             status,
             description: description.into(),
             retry_after: None,
+            migrate_to: None,
+        }
+    }
+
+    pub fn upgraded(migrate_to: i64) -> Refusal {
+        Refusal {
+            migrate_to: Some(migrate_to),
+            ..bad("group chat was upgraded to a supergroup chat")
         }
     }
 
@@ -51,6 +61,9 @@ impl IntoResponse for Refusal {
         });
         if let Some(after) = self.retry_after {
             body["parameters"] = json!({"retry_after": after});
+        }
+        if let Some(id) = self.migrate_to {
+            body["parameters"] = json!({"migrate_to_chat_id": id});
         }
         let status = StatusCode::from_u16(self.status).expect("a status");
         (status, axum::Json(body)).into_response()

@@ -158,6 +158,8 @@ pub struct World {
     pub webhook: String,
     /// Where on this machine files are said to be, as a server of one's own does.
     pub local_file: Option<String>,
+    /// Groups that have become supergroups, and what those are called.
+    pub upgraded: BTreeMap<i64, i64>,
     /// Whether private chats have topics.
     pub private_topics: bool,
     /// Private chats and groups count their messages together, others each on their own.

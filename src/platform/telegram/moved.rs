@@ -1,0 +1,98 @@
+//! Groups that have become supergroups. Such a group has another id and is the same chat: what is for the old id goes to the
+//! new one, and settings that name the old one hold for the new one.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+
+use tokio::sync::Notify;
+
+use super::Telegram;
+use super::failure::Failure;
+use crate::platform::PlatformError;
+use crate::session::Source;
+
+#[derive(Default)]
+pub(super) struct Moves {
+    /// The new id of each old one.
+    known: Mutex<HashMap<String, String>>,
+    /// Those that a refusal told of, and that the rest of the daemon has still to learn.
+    untold: Mutex<Vec<(String, String)>>,
+    news: Notify,
+}
+
+impl Moves {
+    pub(super) fn remember(&self, from: &str, to: &str) {
+        locked(&self.known).insert(from.to_owned(), to.to_owned());
+    }
+
+    /// A call was refused for it.
+    fn learn(&self, from: &str, to: &str) {
+        self.remember(from, to);
+        locked(&self.untold).push((from.to_owned(), to.to_owned()));
+        self.news.notify_one();
+    }
+
+    /// Resolves when there may be something untold.
+    pub(super) async fn news(&self) {
+        self.news.notified().await;
+    }
+
+    pub(super) fn untold(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut locked(&self.untold))
+    }
+
+    /// Puts back what could not be told.
+    pub(super) fn tell_again(&self, untold: Vec<(String, String)>) {
+        locked(&self.untold).extend(untold);
+    }
+
+    /// The id under which a chat is reached now.
+    pub(super) fn current(&self, id: &str) -> String {
+        let known = locked(&self.known);
+        known.get(id).cloned().unwrap_or_else(|| id.to_owned())
+    }
+
+    /// Whether a setting names this chat, by the id that it has or had.
+    pub(super) fn is_named(&self, ids: &std::collections::BTreeSet<String>, chat: &str) -> bool {
+        let known = locked(&self.known);
+        ids.contains(chat)
+            || ids
+                .iter()
+                .any(|id| known.get(id).is_some_and(|to| to == chat))
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Telegram {
+    /// Makes a call about a chat. Where the chat has moved, the call is made about the new one.
+    pub(super) async fn following<T, F>(
+        &self,
+        to: &Source,
+        call: impl Fn(Source) -> F + Send,
+    ) -> Result<T, PlatformError>
+    where
+        F: Future<Output = Result<T, Failure>> + Send,
+    {
+        let id = to.chat_id.as_deref().unwrap_or_default();
+        let at = |id: String| Source {
+            chat_id: Some(id),
+            ..to.clone()
+        };
+        let id = self.moves.current(id);
+        let outcome = match call(at(id.clone())).await {
+            Err(Failure::Moved(new)) => {
+                let new = new.to_string();
+                tracing::info!(from = id, to = new, "a group has become a supergroup");
+                self.moves.learn(&id, &new);
+                call(at(new)).await
+            }
+            outcome => outcome,
+        };
+        outcome.map_err(PlatformError::from)
+    }
+}

@@ -1,0 +1,76 @@
+//! Where a message comes from when not from its sender: forwarded words, and the notices of a group that has moved.
+
+use serde_json::Value;
+
+use super::NAME;
+use crate::platform::Incoming;
+
+/// What stands before words that somebody else wrote.
+const FORWARDED: &str = "[Forwarded from ";
+
+/// The service message of a group that has become a supergroup. Both chats get one.
+pub(super) fn moved(message: &Value) -> Option<Incoming> {
+    let here = message.get("chat")?.get("id")?.as_i64()?;
+    let id = |field: &str| message.get(field).and_then(Value::as_i64);
+    let (from, to) = match (id("migrate_to_chat_id"), id("migrate_from_chat_id")) {
+        (Some(to), _) => (here, to),
+        (None, Some(from)) => (from, here),
+        (None, None) => return None,
+    };
+    Some(Incoming::Moved {
+        platform: NAME,
+        from: from.to_string(),
+        to: to.to_string(),
+    })
+}
+
+/// Who wrote what is only forwarded here. Read from the update itself: the SDK drops all of a message that has something new
+/// in it, and words that look like the sender's own could be commands.
+pub(super) fn forwarded_from(message: &Value) -> Option<String> {
+    const SIGNS: [&str; 5] = [
+        "forward_origin",
+        "forward_from",
+        "forward_from_chat",
+        "forward_sender_name",
+        "forward_date",
+    ];
+    if !SIGNS.iter().any(|sign| message.get(sign).is_some()) {
+        return None;
+    }
+    let origin = message.get("forward_origin").unwrap_or(message);
+    let text = |value: &Value, field: &str| value.get(field)?.as_str().map(str::to_owned);
+    let person = ["sender_user", "forward_from"];
+    let person = person.iter().find_map(|field| origin.get(field));
+    let chat = ["sender_chat", "chat", "forward_from_chat"];
+    let chat = chat.iter().find_map(|field| origin.get(field));
+    let name = person
+        .and_then(|person| {
+            let names = [text(person, "first_name"), text(person, "last_name")];
+            let names: Vec<String> = names.into_iter().flatten().collect();
+            Some(names.join(" ")).filter(|name| !name.is_empty())
+        })
+        .or_else(|| text(origin, "sender_user_name"))
+        .or_else(|| text(origin, "forward_sender_name"))
+        .or_else(|| chat.and_then(|chat| text(chat, "title")));
+    let name = name.unwrap_or_else(|| "an unknown place".into());
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let name = words.join(" ");
+    Some(name.chars().filter(|c| !c.is_control()).take(64).collect())
+}
+
+/// The words with their author before them. They do not begin with a slash then, so none of them is a command.
+pub(super) fn mark(author: &str, words: &str) -> String {
+    format!("{FORWARDED}{author}]\n{words}")
+        .trim_end()
+        .to_owned()
+}
+
+/// The words of a piece of an album without the mark that its first piece has too.
+pub(super) fn unmarked<'a>(words: &'a str, first: &str) -> &'a str {
+    let mark = first
+        .lines()
+        .next()
+        .filter(|line| line.starts_with(FORWARDED));
+    let rest = mark.and_then(|mark| words.strip_prefix(mark));
+    rest.map_or(words, |rest| rest.trim_start_matches('\n'))
+}
