@@ -21,7 +21,9 @@ struct Attack {
 impl Attack {
     fn begin(more: &str) -> Attack {
         let (bot, chat) = Bot::of_ada(more);
-        let outside = tempfile::tempdir().unwrap();
+        // Not hidden: what is hidden is refused anyway.
+        let mut outside = tempfile::Builder::new();
+        let outside = outside.prefix("outside-").tempdir().unwrap();
         let tmp = outside.path().join("tmp");
         std::fs::create_dir(&tmp).unwrap();
         let (command, _) = program(&bot.home, "agent", "cat >> \"$OUT\"; cat \"$0.reply\"");
