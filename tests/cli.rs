@@ -108,7 +108,7 @@ async fn every_verb_answers_in_json_with_the_keys_that_scripts_rely_on() {
     );
     assert_eq!(platforms[0]["name"], "local");
     assert_eq!(platforms[0]["state"], "up");
-    assert_eq!(platforms.as_array().unwrap().len(), 7);
+    assert_eq!(platforms.as_array().unwrap().len(), 8);
 
     assert_eq!(keys(&json(&["sessions"])[0]), SESSION_KEYS);
     assert_eq!(
