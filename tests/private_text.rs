@@ -44,7 +44,7 @@ async fn nothing_that_strangers_and_agents_say_steers_the_terminal() {
         .sqlite()
         .execute(titled, [title.as_str(), SESSION])
         .unwrap();
-    let _daemon = bot.start();
+    let _daemon = bot.start_with(&[("HERMESD_PLATFORMS_TELEGRAM_STRANGERS", "pair")]);
     let chat = bot.api.private(&STRANGER);
     bot.api.says(chat, None, &STRANGER, "hello?");
     bot.api
