@@ -124,8 +124,10 @@ impl Watch {
                 Woken::Time => looks = looks.saturating_add(1),
                 Woken::Events => {
                     let (written, ended) = events(&mut inotify)?;
+                    // As it was when the event came: after a rest our last write is past, and the event is still ours.
+                    let quiet_for = self.store.quiet_for();
                     if ended {
-                        if self.store.quiet_for() < BREATH * 2
+                        if quiet_for < BREATH * 2
                             && matches!(self.wait(None, Some(BREATH))?, Woken::Stop)
                         {
                             return Ok(());
@@ -134,7 +136,7 @@ impl Watch {
                     }
                     if written {
                         // Most likely our own while we write; then the first look may be later.
-                        looks = match self.store.quiet_for() < BREATH {
+                        looks = match quiet_for < BREATH {
                             true => UNHURRIED,
                             false => 0,
                         };

@@ -26,7 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Waking a sleeping thread can cost more than a small transaction takes. A handoff is a chain of those, so for this long
-/// the writer looks for the next one, and whoever has the writer to itself for its answer, before they go to sleep.
+/// the writer looks for the next one before it goes to sleep,
+const STAYS_AWAKE: Duration = Duration::from_millis(1);
+/// and whoever has the writer to itself looks for its answer.
 const ATTENTION: Duration = Duration::from_micros(500);
 
 /// Set by the benchmark alone: no commit flushes the disk, which shows what the flushes cost.
@@ -340,7 +342,7 @@ impl Desk {
         queue: &mut mpsc::Receiver<Box<dyn Job>>,
         awake_since: Instant,
     ) -> Option<Box<dyn Job>> {
-        while awake_since.elapsed() < ATTENTION {
+        while awake_since.elapsed() < STAYS_AWAKE {
             match queue.try_recv() {
                 Ok(job) => return Some(job),
                 // Whoever has the next one may want this very core.
