@@ -48,8 +48,9 @@ fn a_server_that_does_not_wait_is_not_asked_without_pause() {
 #[test]
 fn a_draft_that_names_a_file_is_not_shown() {
     let (bot, chat) = Bot::of_ada("");
-    bot.home.write("files/report.pdf", "%PDF of a report");
-    let path = bot.home.path().join("files/report.pdf");
+    bot.home.write("out/report.pdf", "%PDF of a report");
+    let sent_from = bot.home.path().join("out");
+    let path = sent_from.join("report.pdf");
     let script = format!(
         "cat > /dev/null; printf 'MEDIA:'; printf '{} '; echo; printf x >> \"$OUT\"; until [ -e \"$0.go\" ]; do sleep 0.05; done; echo",
         path.display()
@@ -58,6 +59,7 @@ fn a_draft_that_names_a_file_is_not_shown() {
     let _daemon = bot.start_with(&[
         ("HERMESD_AGENT_DEFAULT", "command"),
         ("HERMESD_AGENTS_COMMAND_COMMAND", &command),
+        ("HERMESD_CHATS_SEND_FILES_FROM", sent_from.to_str().unwrap()),
     ]);
     bot.api.says(chat, None, &ADA, "the report, please");
     crate::support::until("it writes", || out.exists().then_some(()));

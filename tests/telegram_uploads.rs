@@ -7,8 +7,9 @@ use crate::support::{Daemon, program, seed_session};
 /// A bot whose agent sends this file with each answer.
 fn sends(name: &str, content: &str) -> (Bot, i64, Daemon) {
     let (bot, chat) = Bot::of_ada("");
-    bot.home.write(&format!("files/{name}"), content);
-    let path = bot.home.path().join("files").join(name);
+    bot.home.write(&format!("out/{name}"), content);
+    let out = bot.home.path().join("out");
+    let path = out.join(name);
     bot.home.write(
         "agent.reply",
         &format!("Here it is.\nMEDIA:{}\n", path.display()),
@@ -18,6 +19,7 @@ fn sends(name: &str, content: &str) -> (Bot, i64, Daemon) {
         ("HERMESD_AGENT_DEFAULT", "command"),
         ("HERMESD_AGENTS_COMMAND_COMMAND", &command),
         ("HERMESD_CHATS_STREAM", "false"),
+        ("HERMESD_CHATS_SEND_FILES_FROM", out.to_str().unwrap()),
     ]);
     (bot, chat, daemon)
 }
@@ -106,8 +108,9 @@ fn a_file_that_is_refused_in_every_shape_is_said_to_be() {
 async fn a_handoff_survives_a_file_that_cannot_be_sent() {
     let bot = Bot::at_home(|api| api.private(&ADA));
     seed_session(&bot.home).await;
-    bot.home.write("files/report.pdf", "%PDF of a report");
-    let path = bot.home.path().join("files/report.pdf");
+    bot.home.write("out/report.pdf", "%PDF of a report");
+    let out = bot.home.path().join("out");
+    let path = out.join("report.pdf");
     let script = format!(
         "cat > /dev/null; echo 'Here it is.'; echo 'MEDIA:{}'",
         path.display()
@@ -116,6 +119,7 @@ async fn a_handoff_survives_a_file_that_cannot_be_sent() {
     let _daemon = bot.start_with(&[
         ("HERMESD_AGENT_DEFAULT", "command"),
         ("HERMESD_AGENTS_COMMAND_COMMAND", &command),
+        ("HERMESD_CHATS_SEND_FILES_FROM", out.to_str().unwrap()),
     ]);
     for _ in 0..12 {
         bot.api.then("sendDocument", Play::HangUpBefore);

@@ -92,10 +92,23 @@ impl Inner {
 
     /// The press of a button of a question. Only the message that shows the question, pressed by a person who may answer
     /// it, counts.
-    pub(super) async fn hear_choice(self: &Arc<Self>, press: Press) -> Result<(), StoreError> {
+    pub(super) fn hear_choice(self: &Arc<Self>, press: Press) {
+        let inner = self.clone();
+        // The message may be there, and pressed, before its id is known. Other messages do not wait for that.
+        self.tracker.spawn(async move {
+            if let Some((id, _)) = choice(&press.data) {
+                inner.turns.questions.sent(id).await;
+            }
+            if let Err(error) = inner.judge_press(press).await {
+                tracing::warn!(%error, "the press of a button was not heard");
+            }
+        });
+    }
+
+    async fn judge_press(self: &Arc<Self>, press: Press) -> Result<(), StoreError> {
         let answerer = self.answerer(&presser(&press.source)).await?;
         let fits = |asking: &Asking<'_>| {
-            let message = asking.sending || asking.shown.contains(&press.message_id);
+            let message = asking.shown.contains(&press.message_id);
             match is_same_chat(&press.source, asking.chat) && message {
                 true => answerer.fit(&press.source, asking),
                 false => Fit::No,
@@ -115,7 +128,7 @@ impl Inner {
                 // others need.
                 let shows = |asking: &Asking<'_>| {
                     let here = is_same_chat(&press.source, asking.chat);
-                    here && (asking.sending || asking.shown.contains(&press.message_id))
+                    here && asking.shown.contains(&press.message_id)
                 };
                 let own = answerer.is_owner || press.source.chat_type == ChatType::Dm;
                 let text = (own && !questions.any(shows))

@@ -201,7 +201,8 @@ impl Inner {
             self.answer_press(press, "", Some(text));
             return Ok(());
         }
-        self.hear_choice(press).await
+        self.hear_choice(press);
+        Ok(())
     }
 
     /// Tells who pressed, and takes the buttons away. On its own: the next message does not wait for it.

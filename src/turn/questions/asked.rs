@@ -107,10 +107,6 @@ impl Asked {
 
     /// Says whether a message that shows the question is on its way.
     pub(crate) fn is_sending(&self, sending: bool) {
-        let mut open = self.questions.locked();
-        if let Some(asked) = open.iter_mut().find(|asked| asked.id == self.id) {
-            asked.sending = sending;
-        }
         self.sending.send_replace(sending);
     }
 

@@ -86,8 +86,8 @@ struct Open {
     /// The ids of the messages that show it.
     shown: Vec<String>,
     shown_at: f64,
-    /// Another message is on its way, and may be there before its id is known.
-    sending: bool,
+    /// Whether another message is on its way: it may be there before its id is known.
+    sending: watch::Receiver<bool>,
     /// Notes that it is open, by whether the person may answer: each is given once.
     noted: [bool; 2],
     answer: oneshot::Sender<Given>,
@@ -107,8 +107,6 @@ pub struct Asking<'a> {
     /// The ids of the messages that show it, the first one first.
     pub shown: &'a [String],
     pub shown_at: f64,
-    /// Another message is on its way, and may be there before its id is known.
-    pub sending: bool,
     /// It is about something that the agent wants to do.
     pub is_approval: bool,
 }
@@ -180,6 +178,7 @@ impl Questions {
         };
         let whole = WholeFile::of(&question, id, &self.directory).await;
         let (answer, answered) = oneshot::channel();
+        let (sending, is_sending) = watch::channel(false);
         let question = Arc::new(question);
         self.locked().push(Open {
             id,
@@ -188,7 +187,7 @@ impl Questions {
             chat: chat.cloned(),
             shown: Vec::new(),
             shown_at: 0.0,
-            sending: false,
+            sending: is_sending,
             noted: [false; 2],
             answer,
         });
@@ -199,7 +198,7 @@ impl Questions {
             whole,
             reminder: patience.reminder,
             shown: Mutex::default(),
-            sending: watch::Sender::new(false),
+            sending,
             questions: self.clone(),
         };
         let waiting = Waiting {
@@ -302,6 +301,19 @@ impl Questions {
             .any(|asking| is(&asking))
     }
 
+    /// Returns when no message that shows this question is on its way, so that the ids of all of them are known.
+    pub async fn sent(&self, id: QuestionId) {
+        let sending = {
+            let open = self.locked();
+            let asked = open.iter().find(|asked| asked.id == id);
+            asked.map(|asked| asked.sending.clone())
+        };
+        if let Some(mut sending) = sending {
+            // A question that is closed meanwhile sends nothing more.
+            let _ = sending.wait_for(|sending| !sending).await;
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.locked().is_empty()
     }
@@ -319,7 +331,6 @@ impl Open {
             chat: self.chat.as_ref()?,
             shown: &self.shown,
             shown_at: self.shown_at,
-            sending: self.sending,
             is_approval: !self.question.subject.is_empty(),
         })
     }
