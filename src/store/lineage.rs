@@ -32,6 +32,13 @@ pub(super) fn root(c: &Connection, id: &str) -> Result<String, StoreError> {
 
 /// The rows of a conversation before this one, the nearest first.
 pub(super) fn ancestors(c: &Connection, id: &str) -> Result<Vec<String>, StoreError> {
+    // Most sessions have no parent, and every step of a handoff asks.
+    if !c
+        .prepare_cached("SELECT 1 FROM sessions WHERE id = ?1 AND parent_session_id IS NOT NULL")?
+        .exists([id])?
+    {
+        return Ok(Vec::new());
+    }
     let mut statement = c.prepare_cached(
         "SELECT child.parent_session_id FROM sessions child
          WHERE child.id = ?1 AND child.source <> 'tool'

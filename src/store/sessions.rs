@@ -233,6 +233,13 @@ fn by_prefix(c: &Connection, prefix: &str) -> Result<Vec<Session>, StoreError> {
 /// Follows the children of compressed sessions. Branches, delegates and tool runs are not continuations; among several,
 /// one that went on compressing beats a live one, which beats a closed one, and then the one last spoken in wins.
 pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
+    // Most sessions were never split, and every step of a handoff asks.
+    if !c
+        .prepare_cached("SELECT 1 FROM sessions WHERE id = ?1 AND end_reason = 'compression'")?
+        .exists([id])?
+    {
+        return Ok(id.to_owned());
+    }
     let mut statement = c.prepare_cached(
         "SELECT child.id FROM sessions child
          WHERE likelihood(child.parent_session_id = ?1, 0.000001)
