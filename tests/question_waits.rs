@@ -1,12 +1,16 @@
 //! Questions that wait: for ever if the configuration says so, with a reminder, a hook, and one answer wherever it is given.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::config::check;
 use crate::support::acp::{self, answer, listen};
 use crate::support::bot::Bot;
 use crate::support::pty::Terminal;
-use crate::support::telegram::{ADA, BotMessage};
+use crate::support::telegram::{ADA, BotMessage, Play};
 use crate::support::{Home, Running, SESSION, program, seed_session, told, until};
 use crate::terminal::open;
 
@@ -74,6 +78,23 @@ fn a_number_takes_the_buttons_away() {
     bot.api.says(chat, None, &ADA, "permission please");
     let asked = question(&bot, chat);
     bot.api.says(chat, None, &ADA, "2");
+    bot.api.until_message(chat, None, |m| {
+        m.id == asked.id && m.buttons.is_empty() && m.text.ends_with("→ Always")
+    });
+}
+
+#[test]
+fn a_quick_answer_counts_although_the_receipt_of_the_question_comes_late() {
+    let (bot, chat) = Bot::of_ada("");
+    let receipt = Arc::new(Semaphore::new(0));
+    let _daemon = acp::start(&bot.home, "plain", &[]);
+    bot.api.then("sendMessage", Play::Hold(receipt.clone()));
+    bot.api.says(chat, None, &ADA, "permission please");
+    let asked = question(&bot, chat);
+    bot.api.says(chat, None, &ADA, "2");
+    // A vendor that is slow to answer, and has the person's words meanwhile.
+    std::thread::sleep(Duration::from_millis(300));
+    receipt.add_permits(1);
     bot.api.until_message(chat, None, |m| {
         m.id == asked.id && m.buttons.is_empty() && m.text.ends_with("→ Always")
     });

@@ -1,6 +1,7 @@
 //! Answers to questions of agents, from chats: who may answer, and what counts as an answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Inner, Rank, Right, take};
 use crate::platform::{Platform, Press};
@@ -16,6 +17,9 @@ pub(super) enum Taken {
     /// It waits in line like any other. The note is for the person.
     Message(Option<&'static str>),
 }
+
+/// How long an answer waits for the question that it may belong to. All messages of the platform wait with it.
+const UNTIL_SENT: Duration = Duration::from_secs(2);
 
 const STILL_OPEN: &str =
     "The question above is still open. What you wrote waits until it is answered; /stop ends it.";
@@ -64,6 +68,10 @@ impl Inner {
         };
         let words = take::unsigned(inbound);
         let questions = &self.turns.questions;
+        // A quick answer may come before the id of the question's message is known, which tells what came first.
+        let is_here = |chat: &Source| session_key(chat, &self.keys) == inbound.session_key;
+        let sent = questions.sent_in(words, is_here);
+        let _ = tokio::time::timeout(UNTIL_SENT, sent).await;
         match questions.hear_in_chat(words, &source.platform, fits) {
             HeardInChat::Answered => {
                 let keep = || self.store.dismiss_inbound(inbound.id, Vec::new());

@@ -314,6 +314,21 @@ impl Questions {
         }
     }
 
+    /// The same for all questions of a chat that these words may be an answer to.
+    pub async fn sent_in(&self, words: &str, is_there: impl Fn(&Source) -> bool) {
+        let sending: Vec<_> = {
+            let open = self.locked();
+            let there = open
+                .iter()
+                .filter(|asked| asked.chat.as_ref().is_some_and(&is_there));
+            let answered = there.filter(|asked| read(&asked.question, words).is_some());
+            answered.map(|asked| asked.sending.clone()).collect()
+        };
+        for mut sending in sending {
+            let _ = sending.wait_for(|sending| !sending).await;
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.locked().is_empty()
     }
