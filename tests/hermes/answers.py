@@ -196,11 +196,16 @@ def nothing_is_lost_or_doubled_when_hermesd_is_killed(house):
 
 def a_dangerous_command_waits_for_the_persons_word(house):
     house.start()
+    listening = subprocess.Popen(
+        [BINARIES / "hermesctl", "--json", "events", "--follow", "--topic", "turn.question"], env=house.environment(),
+        stdout=subprocess.PIPE, text=True,
+    )
     for answer in ("4", "1"):
         talking = house.begin("Please delete it\n")
         session = json.loads(talking.stdout.readline())["session"]["id"]
-        question = until("the person is asked", lambda: pending(house, session), 60)
-        assert "rm -rf" in question, question
+        until("the person is asked", lambda: pending(house, session), 60)
+        question = json.loads(listening.stdout.readline())
+        assert "rm -rf" in json.dumps(question["subject"]), question
         talking.stdin.write(f"{answer}\n")
         talking.stdin.close()
         said = json.loads(talking.stdout.read().splitlines()[-1])
@@ -210,6 +215,8 @@ def a_dangerous_command_waits_for_the_persons_word(house):
         denied = "denied" in result[0].lower() or "block" in result[0].lower()
         same(f"denied with {answer}: {result}", denied, answer == "4")
         talking.wait()
+    listening.kill()
+    listening.wait()
     house.stop()
 
 
