@@ -1,7 +1,7 @@
 //! The one thread that writes. Jobs that wait together are committed together, and reach the disk together.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -54,8 +54,19 @@ pub(super) struct Writer {
     asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
     groups: Arc<AtomicU64>,
+    /// Callers that wait for a write of theirs.
+    waiting: AtomicUsize,
     started: Instant,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// One of those who wait for a write, until it is dropped.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// A unit of work, its result, and the caller who waits for it.
@@ -183,6 +194,7 @@ impl Writer {
             asleep,
             last_write,
             groups,
+            waiting: AtomicUsize::new(0),
             started,
             thread: Mutex::new(thread.ok()),
         }
@@ -245,8 +257,11 @@ impl Writer {
             result: None,
             reply,
         });
-        // A question is not part of a chain of writes; the thread that asks it need not stay awake.
-        let alone = needs != Needs::Answer && self.jobs.capacity() == self.jobs.max_capacity();
+        // A question is not part of a chain of writes; the thread that asks it need not stay awake. Neither does it keep a
+        // chain from being alone.
+        let is_write = needs != Needs::Answer;
+        let alone = is_write && self.waiting.fetch_add(1, Ordering::Relaxed) == 0;
+        let _waits = is_write.then(|| Waits(&self.waiting));
         self.jobs.send(job).await.map_err(|_| StoreError::Closed)?;
         if alone {
             let asked = Instant::now();
