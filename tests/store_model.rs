@@ -57,7 +57,9 @@ fn worker() {
         let outcome = match (&op, &store) {
             (Op::Open(path), _) => {
                 claims.clear();
-                store = Some(Store::open(Path::new(path), OpenMode::Existing, false).unwrap());
+                store = Some(
+                    Store::open(Path::new(path), OpenMode::Existing, &Default::default()).unwrap(),
+                );
                 Outcome::Yes
             }
             (op, Some(store)) => runtime.block_on(perform(store, op, &mut claims)).unwrap(),

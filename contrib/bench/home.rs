@@ -98,7 +98,11 @@ impl Home {
         };
         std::fs::create_dir(home.path())?;
         // The schema is the daemon's own business.
-        drop(Store::open(&home.path(), OpenMode::Create, false)?);
+        drop(Store::open(
+            &home.path(),
+            OpenMode::Create,
+            &Default::default(),
+        )?);
         if kind == Kind::Grown {
             home.begin_small()?;
         }
@@ -149,7 +153,11 @@ impl Home {
     }
 
     pub(crate) fn store(&self) -> Outcome<Store> {
-        Ok(Store::open(&self.path(), OpenMode::Existing, false)?)
+        Ok(Store::open(
+            &self.path(),
+            OpenMode::Existing,
+            &Default::default(),
+        )?)
     }
 
     /// A plain connection with SQLite's own defaults, as another program would have it.

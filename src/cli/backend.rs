@@ -30,7 +30,7 @@ impl Backend {
         Ok(Backend::Direct(Store::open(
             &config.home,
             OpenMode::Existing,
-            config.accept_newer_schema,
+            &config.store,
         )?))
     }
 

@@ -100,7 +100,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
 }
 
 async fn seed(config: &Config) -> Result<String, CliError> {
-    let store = Store::open(&config.home, OpenMode::Create, false)?;
+    let store = Store::open(&config.home, OpenMode::Create, &config.store)?;
     let session = store
         .create_session("cli", Some(TITLE), Some("echo"))
         .await?;

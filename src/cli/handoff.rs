@@ -165,7 +165,7 @@ pub(super) async fn follow(
                     out.line(out.styled(FAINT, "the daemon went away; watching the database"))?;
                     // In the daemon's home, which is another than ours when a socket was named.
                     let home = Path::new(&client.server().home);
-                    let store = Store::open(home, OpenMode::Existing, config.accept_newer_schema)?;
+                    let store = Store::open(home, OpenMode::Existing, &config.store)?;
                     let clocks = Clocks { finish: deadline.saturating_duration_since(Instant::now()), ..clocks };
                     return watch_row(&store, out, handoff, progress, clocks).await;
                 }

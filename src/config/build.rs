@@ -19,6 +19,7 @@ use crate::agent::openai::OpenAiConfig;
 use crate::hooks::{HOOKS, HooksConfig};
 use crate::platform::Home;
 use crate::session::{KeyRules, WhatsAppIds};
+use crate::store::StoreOptions;
 use crate::turn::{Clocks, Patience};
 
 pub(super) fn build(
@@ -87,7 +88,9 @@ pub(super) fn build(
             profile: places::profile(&home, environment),
             whatsapp: WhatsAppIds::of_home(&home),
         },
-        accept_newer_schema: get.flag("store.accept_newer_schema"),
+        store: StoreOptions {
+            create_in_wal: get.text("store.journal_mode").as_deref() != Some("delete"),
+        },
         drain_timeout: get.duration("daemon.drain_timeout"),
         log: LogConfig {
             level: get.text("log.level").unwrap_or_default(),

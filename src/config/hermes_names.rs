@@ -8,6 +8,7 @@ pub(super) fn add(list: &mut [Setting]) {
         ("agents.openai.api_key", &["model.api_key"]),
         ("agents.openai.model", &["model.default", "model"]),
         ("agents.openai.context", &["model.context_length"]),
+        ("store.journal_mode", &["database.journal_mode"]),
     ] {
         if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
             setting.hermes = paths.iter().map(|path| (*path).to_owned()).collect();

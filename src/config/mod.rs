@@ -33,6 +33,7 @@ use crate::agent::openai::OpenAiConfig;
 use crate::hooks::HooksConfig;
 use crate::platform::Home;
 use crate::session::KeyRules;
+use crate::store::StoreOptions;
 use crate::turn::Clocks;
 
 /// The platforms that hermesd knows by name, in the order they are listed to people.
@@ -166,7 +167,7 @@ pub struct Config {
     pub handoff: HandoffConfig,
     pub agent: AgentConfig,
     pub keys: KeyRules,
-    pub accept_newer_schema: bool,
+    pub store: StoreOptions,
     pub drain_timeout: Duration,
     pub log: LogConfig,
     /// Where metrics are served over HTTP, if anywhere.

@@ -37,6 +37,9 @@ pub fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|s| s.key == key)
 }
 
+/// Keys that older versions had and that mean nothing any more. They are ignored.
+pub(super) const RETIRED: [&str; 1] = ["store.accept_newer_schema"];
+
 /// Whether a setting is read from this variable of the environment.
 pub(super) fn is_variable(name: &str) -> bool {
     SETTINGS
@@ -267,10 +270,10 @@ fn all() -> Vec<Setting> {
     );
 
     add(
-        "store.accept_newer_schema",
-        Kind::Flag,
-        Some("false"),
-        "Open a state.db made by a Hermes newer than this hermesd knows.",
+        "store.journal_mode",
+        Kind::Choice(&["wal", "delete"]),
+        Some("wal"),
+        "The journal mode of a state.db that hermesd creates. A file that exists keeps its own.",
     );
     add(
         "daemon.drain_timeout",

@@ -47,7 +47,7 @@ fn walk(prefix: &str, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut
                     path.display()
                 )),
             }
-        } else {
+        } else if !settings::RETIRED.contains(&&*key) {
             let hint = settings::nearest(&key)
                 .map(|k| format!("; did you mean {k}?"))
                 .unwrap_or_default();

@@ -22,8 +22,8 @@ pub(super) async fn open(
 ) -> Result<Option<Store>, DaemonError> {
     let (begun, mut logged) = (Instant::now(), false);
     loop {
-        let (home, accept_newer) = (config.home.clone(), config.accept_newer_schema);
-        let opening = move || Store::open(&home, OpenMode::Create, accept_newer);
+        let (home, options) = (config.home.clone(), config.store.clone());
+        let opening = move || Store::open(&home, OpenMode::Create, &options);
         let opened = tokio::select! {
             opened = tokio::task::spawn_blocking(opening) => opened,
             () = stop.cancelled() => return Ok(None),

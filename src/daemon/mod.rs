@@ -336,10 +336,7 @@ pub fn check(config: &Config) -> Result<(), DaemonError> {
 /// Builds the full-text index anew. Refuses when a daemon or a gateway has the home. Returns the number of messages in it.
 pub fn rebuild_index(config: &Config) -> Result<i64, DaemonError> {
     let _lock = HomeLock::take(config)?;
-    Ok(Store::rebuild_index(
-        &config.home,
-        config.accept_newer_schema,
-    )?)
+    Ok(Store::rebuild_index(&config.home, &config.store)?)
 }
 
 /// Runs hermesd in the foreground until a signal ends it. `load` reads the configuration anew.

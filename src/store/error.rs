@@ -23,12 +23,11 @@ pub enum StoreError {
     )]
     ReadOnly { path: PathBuf, why: String },
     #[error(
-        "{path} has {what} version {found} and this hermesd knows up to {known}: upgrade hermesd, \
-         or set store.accept_newer_schema = true to try all the same; it was left untouched"
+        "{path} was used by a later hermesd (its tables have version {found}, this hermesd knows up to {known}): \
+         upgrade hermesd; the file was left untouched"
     )]
     Newer {
         path: PathBuf,
-        what: &'static str,
         found: i64,
         known: i64,
     },

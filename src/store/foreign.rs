@@ -74,7 +74,8 @@ mod tests {
     #[tokio::test]
     async fn our_own_commits_are_told_apart() {
         let home = tempfile::tempdir().expect("a directory");
-        let store = Store::open(home.path(), OpenMode::Create, false).expect("a store");
+        let store =
+            Store::open(home.path(), OpenMode::Create, &Default::default()).expect("a store");
         let other = Connection::open(store.path()).expect("a database");
         let mut commits = store.foreign_commits().expect("a connection");
         assert_eq!(commits.look().expect("a look"), Commits::Unsure);

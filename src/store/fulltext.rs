@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{OpenMode, Store, StoreError, lenient, open, schema};
+use super::{OpenMode, Store, StoreError, StoreOptions, lenient, open, schema};
 
 /// The tables of the index and their options.
 const TABLES: [(&str, &str); 2] = [
@@ -27,9 +27,9 @@ impl Store {
 
     /// Builds the full-text index of a home anew. Returns the number of messages in it. Blocks, and no other program
     /// should have the database open.
-    pub fn rebuild_index(home: &Path, accept_newer_schema: bool) -> Result<i64, StoreError> {
+    pub fn rebuild_index(home: &Path, options: &StoreOptions) -> Result<i64, StoreError> {
         let path = home.join("state.db");
-        let c = open::open(&path, OpenMode::Existing, accept_newer_schema)?;
+        let c = open::open(&path, OpenMode::Existing, options)?;
         if meta(&c, "fts_storage_version")?.is_some_and(|version| version != "0") {
             return Err(StoreError::Conflict(
                 "a newer Hermes has made this full-text index: run `hermes sessions repair`".into(),

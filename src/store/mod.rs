@@ -12,6 +12,7 @@ mod cursors;
 mod deliveries;
 mod earlier;
 mod error;
+mod features;
 mod foreign;
 mod fulltext;
 mod handoffs;
@@ -59,7 +60,7 @@ pub use leases::Orphan;
 pub use local::{LocalMessage, LocalThread};
 pub use messages::NewMessage;
 pub use moves::{Departure, Left, TERMINAL};
-pub use open::OpenMode;
+pub use open::{OpenMode, StoreOptions};
 pub use pending::Pending;
 pub use people::Person;
 pub use prune::KEPT_FOR;
@@ -90,13 +91,9 @@ struct Inner {
 
 impl Store {
     /// Opens (or, with [`OpenMode::Create`], makes) the `state.db` of `home`. Blocks; call it before or outside the runtime.
-    pub fn open(
-        home: &Path,
-        mode: OpenMode,
-        accept_newer_schema: bool,
-    ) -> Result<Store, StoreError> {
+    pub fn open(home: &Path, mode: OpenMode, options: &StoreOptions) -> Result<Store, StoreError> {
         let path = home.join("state.db");
-        let mut connection = open::open(&path, mode, accept_newer_schema)?;
+        let mut connection = open::open(&path, mode, options)?;
         let beside = open::beside(&path)?;
         let checkpoints = checkpoint::Checkpoints::start(&mut connection, beside)?;
         let sessions_dir = home

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
-use super::schema::{self, HERMES_SCHEMA_VERSION, OWN_SCHEMA_VERSION};
-use super::{StoreError, messages};
+use super::schema::{self, NEWEST_TESTED_SCHEMA, OWN_SCHEMA_VERSION};
+use super::{StoreError, features, messages};
 use crate::private;
 
 /// How long locks of other programs are waited for, at each step of opening.
@@ -22,14 +22,29 @@ pub enum OpenMode {
     Existing,
 }
 
+/// How a database is opened, beside what the file itself says.
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    /// Whether a file that does not exist yet gets a write-ahead log. An existing file keeps its journal mode.
+    pub create_in_wal: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
+            create_in_wal: true,
+        }
+    }
+}
+
 pub(super) fn open(
     path: &Path,
     mode: OpenMode,
-    accept_newer: bool,
+    _options: &StoreOptions,
 ) -> Result<Connection, StoreError> {
     let exists = path.try_exists().unwrap_or(true);
     if exists && path.metadata().is_ok_and(|m| m.len() > 0) {
-        inspect(path, accept_newer)?;
+        inspect(path)?;
     } else if mode == OpenMode::Existing {
         return Err(StoreError::Missing {
             path: path.to_owned(),
@@ -68,12 +83,12 @@ fn create(path: &Path) -> std::io::Result<()> {
 }
 
 /// Reads the schema through a read-only connection and decides whether this file is one we may write to.
-fn inspect(path: &Path, accept_newer: bool) -> Result<(), StoreError> {
+fn inspect(path: &Path) -> Result<(), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let look = || -> Result<Option<StoreError>, StoreError> {
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(PATIENCE)?;
-        Ok(schema::objection(&connection, path)?.or(newer(&connection, path, accept_newer)?))
+        Ok(schema::objection(&connection, path)?.or(newer(&connection, path)?))
     };
     match look() {
         Ok(None) => Ok(()),
@@ -82,44 +97,29 @@ fn inspect(path: &Path, accept_newer: bool) -> Result<(), StoreError> {
     }
 }
 
-fn newer(
-    connection: &Connection,
-    path: &Path,
-    accept_newer: bool,
-) -> Result<Option<StoreError>, StoreError> {
-    let version = |table: &str, column: &str| -> Result<Option<i64>, StoreError> {
+/// Tables of ours that a later hermesd has made. Hermes' own number says little about its columns, so it is only logged.
+fn newer(connection: &Connection, path: &Path) -> Result<Option<StoreError>, StoreError> {
+    let version = |table: &str| -> Result<Option<i64>, StoreError> {
         if !schema::table_exists(connection, table)? {
             return Ok(None);
         }
-        let sql = format!("SELECT {column} FROM {table} LIMIT 1");
+        let sql = format!("SELECT version FROM {table} LIMIT 1");
         Ok(connection
             .query_row(&sql, [], |row| row.get(0))
             .optional()?)
     };
-    let checks = [
-        (
-            "Hermes schema",
-            version("schema_version", "version")?,
-            HERMES_SCHEMA_VERSION,
-            accept_newer,
-        ),
-        (
-            "hermesd schema",
-            version("hermesd_schema", "version")?,
-            OWN_SCHEMA_VERSION,
-            false,
-        ),
-    ];
-    Ok(checks
-        .into_iter()
-        .find_map(|(what, found, known, accepted)| {
-            let found = found.filter(|found| *found > known && !accepted)?;
-            Some(StoreError::Newer {
-                path: path.to_owned(),
-                what,
-                found,
-                known,
-            })
+    if let Some(found) = version("schema_version")?
+        && found > NEWEST_TESTED_SCHEMA
+    {
+        tracing::info!("schema {found} is newer than tested ({NEWEST_TESTED_SCHEMA})");
+    }
+    let own = version("hermesd_schema")?;
+    Ok(own
+        .filter(|found| *found > OWN_SCHEMA_VERSION)
+        .map(|found| StoreError::Newer {
+            path: path.to_owned(),
+            found,
+            known: OWN_SCHEMA_VERSION,
         }))
 }
 
@@ -149,6 +149,7 @@ fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
     connection.set_prepared_statement_cache_capacity(128);
     schema::bring_up(&connection)?;
     connection.execute_batch(messages::STAGE)?;
+    connection.execute_batch(features::MEMORY)?;
     // From here on the writer retries with jitter itself.
     connection.busy_timeout(Duration::ZERO)?;
     Ok(connection)
@@ -185,6 +186,7 @@ pub(super) fn beside(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
     stable_plans(&connection)?;
+    connection.execute_batch(features::MEMORY)?;
     Ok(connection)
 }
 

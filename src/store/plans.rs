@@ -152,7 +152,7 @@ fn no_statistics_make_a_statement_read_a_whole_table() {
 #[tokio::test]
 async fn a_stop_leaves_no_statistics_behind() {
     let home = tempfile::tempdir().unwrap();
-    let store = Store::open(home.path(), OpenMode::Create, false).unwrap();
+    let store = Store::open(home.path(), OpenMode::Create, &Default::default()).unwrap();
     for _ in 0..20 {
         let session = store.create_session("cli", None, None).await.unwrap();
         let words = vec![NewMessage::reply("Done."); 20];

@@ -8,7 +8,9 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::{StoreError, fulltext, numbered};
 
-/// The newest `schema_version` of Hermes that we know.
+/// The newest `schema_version` that this was tested with. A newer one is served all the same.
+pub(super) const NEWEST_TESTED_SCHEMA: i64 = 30;
+/// The `schema_version` of the files that we make: that of Hermes 0.19, which every later one upgrades.
 pub const HERMES_SCHEMA_VERSION: i64 = 22;
 /// The version of our own tables.
 pub(super) const OWN_SCHEMA_VERSION: i64 = 5;
@@ -444,13 +446,7 @@ pub(super) fn objection(
             why,
         }))
     };
-    let application: i64 =
-        connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    if application != 0 {
-        return foreign(format!(
-            "it belongs to the application with id {application:#x}"
-        ));
-    }
+    // `application_id` is no evidence: Hermes 0.21 gives each file a number of its own.
     let tables: i64 = connection.query_row(
         "SELECT count(*) FROM sqlite_master WHERE type = 'table'",
         [],

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::features::{self, Feature};
 use super::{Store, StoreError, lenient, lineage};
 use crate::clock;
 use crate::session::Session;
@@ -105,6 +106,14 @@ impl Store {
                 "UPDATE sessions SET title = ?2 WHERE id = ?1",
                 params![id, title],
             )?;
+            // Else Hermes takes the title for one of its own making, and replaces it.
+            if features::has(c, Feature::TitleSource)? {
+                let source = title.is_some().then_some("user");
+                c.execute(
+                    "UPDATE sessions SET title_source = ?2 WHERE id = ?1",
+                    params![id, source],
+                )?;
+            }
             Ok(())
         })
         .await

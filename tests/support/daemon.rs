@@ -58,7 +58,7 @@ impl Home {
 
     /// Our own store on this home, beside whatever daemon runs there.
     pub fn store(&self) -> Store {
-        Store::open(self.path(), OpenMode::Create, false).expect("a store")
+        Store::open(self.path(), OpenMode::Create, &Default::default()).expect("a store")
     }
 
     /// A plain SQLite connection, as any other program would have it.

@@ -104,7 +104,7 @@ fn others_can(path: &Path) -> Option<bool> {
 pub(super) async fn database(config: &Config) -> (Vec<Finding>, Option<Store>) {
     let path = config.state_db();
     let shown = path.display().to_string();
-    match Store::open(&config.home, OpenMode::Existing, config.accept_newer_schema) {
+    match Store::open(&config.home, OpenMode::Existing, &config.store) {
         Ok(store) => {
             let stale = store.index_is_stale().await.unwrap_or_default();
             let found = match store.check().await {

@@ -233,7 +233,7 @@ impl Guide<'_> {
     fn adapter(&self, config: &Config) -> Result<std::sync::Arc<dyn Platform>, CliError> {
         private::directory(&config.home)
             .map_err(|e| CliError::Other(format!("{}: {e}", config.home.display())))?;
-        let store = Store::open(&config.home, OpenMode::Create, config.accept_newer_schema)?;
+        let store = Store::open(&config.home, OpenMode::Create, &config.store)?;
         let adapters = daemon::adapters(config, &store, &Bus::default());
         let found = adapters.into_iter().find(|a| a.name() == self.platform);
         found.ok_or_else(|| CliError::Other(format!("{} cannot be spoken to", self.platform)))

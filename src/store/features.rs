@@ -1,0 +1,124 @@
+//! What the Hermes that made this file keeps in it. Hermes grows by tables and columns, and each of them that is there brings
+//! a duty for everybody who writes. The version number says little about them, so they are looked up by name.
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::{StoreError, schema};
+
+/// Where a connection remembers what it has found, until the schema changes.
+pub(super) const MEMORY: &str = "PRAGMA temp_store = MEMORY;
+CREATE TEMP TABLE IF NOT EXISTS hermesd_features (cookie INTEGER NOT NULL, bits INTEGER NOT NULL);";
+
+/// The parts of Hermes' schema that not every file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Feature {
+    /// `session_turn_leases`: one turn of one conversation at a time, over all programs.
+    TurnLeases,
+    /// `system_prompts` with `sessions.system_prompt_hash`: the prompts by their hash.
+    SystemPrompts,
+    /// `conversation_generations`: counts how often a chat began anew.
+    Generations,
+    /// `messages.display_kind`: rows that are not a person's words.
+    DisplayKind,
+    /// `sessions.title_source`: who gave the title.
+    TitleSource,
+    /// `sessions.last_activity_at`
+    LastActivity,
+    /// `sessions.created_source`: the first source of a session.
+    CreatedSource,
+}
+
+/// Each with the table and the column that show it.
+const FEATURES: [(Feature, &str, &str); 7] = [
+    (Feature::TurnLeases, "session_turn_leases", "holder"),
+    (Feature::SystemPrompts, "sessions", "system_prompt_hash"),
+    (
+        Feature::Generations,
+        "conversation_generations",
+        "generation",
+    ),
+    (Feature::DisplayKind, "messages", "display_kind"),
+    (Feature::TitleSource, "sessions", "title_source"),
+    (Feature::LastActivity, "sessions", "last_activity_at"),
+    (Feature::CreatedSource, "sessions", "created_source"),
+];
+
+/// Which of them a file has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Features(i64);
+
+impl Features {
+    pub(super) fn has(self, feature: Feature) -> bool {
+        self.0 & bit(feature) != 0
+    }
+}
+
+fn bit(feature: Feature) -> i64 {
+    1 << feature as i64
+}
+
+/// Whether the file has this one. Cheap: a connection looks once, and again when the schema has changed.
+pub(super) fn has(c: &Connection, feature: Feature) -> Result<bool, StoreError> {
+    Ok(of(c)?.has(feature))
+}
+
+pub(super) fn of(c: &Connection) -> Result<Features, StoreError> {
+    let known = c
+        .prepare_cached(
+            "SELECT bits FROM hermesd_features WHERE cookie = (SELECT schema_version FROM pragma_schema_version)",
+        )?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    match known {
+        Some(bits) => Ok(Features(bits)),
+        None => remember(c),
+    }
+}
+
+fn remember(c: &Connection) -> Result<Features, StoreError> {
+    let mut bits = 0;
+    for (feature, table, column) in FEATURES {
+        if schema::columns(c, table)?.iter().any(|name| name == column) {
+            bits |= bit(feature);
+        }
+    }
+    // Connections that only read may write this one table, which is theirs alone.
+    let reads_only: bool = c.pragma_query_value(None, "query_only", |row| row.get(0))?;
+    if reads_only {
+        c.pragma_update(None, "query_only", false)?;
+    }
+    let remembered = c.execute_batch(&format!(
+        "DELETE FROM hermesd_features;
+         INSERT INTO hermesd_features SELECT schema_version, {bits} FROM pragma_schema_version;"
+    ));
+    if reads_only {
+        c.pragma_update(None, "query_only", true)?;
+    }
+    remembered?;
+    Ok(Features(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_counts_as_soon_as_it_is_there() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("state.db");
+        let other = Connection::open(&path).expect("a database");
+        other
+            .execute_batch("CREATE TABLE sessions (id TEXT)")
+            .expect("a table");
+        let c = Connection::open(&path).expect("a database");
+        c.execute_batch(MEMORY).expect("a memory");
+        c.pragma_update(None, "query_only", true).expect("a pragma");
+        let has = |feature| has(&c, feature).expect("an answer");
+        assert!(!has(Feature::TitleSource));
+        other
+            .execute_batch("ALTER TABLE sessions ADD COLUMN title_source TEXT")
+            .expect("a column");
+        assert!(has(Feature::TitleSource) && !has(Feature::TurnLeases));
+        assert!(c.execute("DELETE FROM sessions", []).is_err());
+    }
+}
