@@ -22,10 +22,11 @@ pub const PAIRING_ASKED: &str = "00839ba6d248410abd5cc415f72cbff5";
 pub const DATABASE_LOCKED: &str = "c0242cf1da4446c4acdda1dae2bf54da";
 pub const DATABASE_FULL: &str = "7d88da4f85bf4607a084ab93019d2af6";
 pub const INDEX_DAMAGED: &str = "ae61e040ba3e46a380374f0c3ccc5ad3";
+pub const CJK_INDEX_OFF: &str = "03750169d8574d8ebd791a3cc31b47e7";
 pub const AGENT_CRASHED: &str = "bc9355cd51304fa2914ebe9ac685f09b";
 
 /// All of them, for the catalog.
-pub const ALL: [(&str, &str); 19] = [
+pub const ALL: [(&str, &str); 20] = [
     ("READY", READY),
     ("STOPPING", STOPPING),
     ("CONFIG_RELOADED", CONFIG_RELOADED),
@@ -44,6 +45,7 @@ pub const ALL: [(&str, &str); 19] = [
     ("DATABASE_LOCKED", DATABASE_LOCKED),
     ("DATABASE_FULL", DATABASE_FULL),
     ("INDEX_DAMAGED", INDEX_DAMAGED),
+    ("CJK_INDEX_OFF", CJK_INDEX_OFF),
     ("AGENT_CRASHED", AGENT_CRASHED),
 ];
 

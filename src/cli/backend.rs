@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use crate::client::{Client, ClientError};
 use crate::config::{Config, places};
 use crate::daemon::recorded_socket;
-use crate::store::{OpenMode, Store};
+use crate::store::{OpenMode, Store, StoreError};
 
-use super::CliError;
+use super::{CliError, output};
 
 pub(super) enum Backend {
     Daemon(Box<Client>),
@@ -23,6 +23,26 @@ impl Backend {
             return Ok(Backend::Daemon(Box::new(client)));
         }
         Self::direct(config)
+    }
+
+    /// For commands that mostly read: a database that cannot be served can be read all the same.
+    pub(super) async fn open_to_read(
+        config: &Config,
+        socket_is_explicit: bool,
+    ) -> Result<Backend, CliError> {
+        if let Some(client) = find_daemon(config, socket_is_explicit).await? {
+            return Ok(Backend::Daemon(Box::new(client)));
+        }
+        match Store::open(&config.home, OpenMode::Existing, &config.store) {
+            Err(StoreError::Unservable { path, why }) => {
+                output::to_stderr(&format!(
+                    "warning: {} can only be read: {why}",
+                    path.display()
+                ));
+                Ok(Backend::Direct(Store::open_to_read(&config.home, why)?))
+            }
+            opened => Ok(Backend::Direct(opened?)),
+        }
     }
 
     /// The database without a daemon; it has to be there already.

@@ -64,6 +64,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         Verb::Logs(wish) if wish.session.is_none() => {
             return logs::run(&config, &out, wish, None);
         }
+        Verb::Sessions(_) => Backend::open_to_read(&config, args.socket.is_some()).await?,
         _ => Backend::open(&config, args.socket.is_some()).await?,
     };
     match args.verb {

@@ -90,6 +90,11 @@ pub(super) fn build(
         },
         store: StoreOptions {
             create_in_wal: get.text("store.journal_mode").as_deref() != Some("delete"),
+            cjk_library: get.flag("store.cjk_index").then(|| {
+                let named = get.text("store.cjk_library");
+                let named = named.map(|path| places::absolute(Path::new(&path), environment));
+                named.unwrap_or_else(|| home.join("lib/libfts5_cjk.so"))
+            }),
         },
         drain_timeout: get.duration("daemon.drain_timeout"),
         log: LogConfig {

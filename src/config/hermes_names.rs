@@ -9,6 +9,7 @@ pub(super) fn add(list: &mut [Setting]) {
         ("agents.openai.model", &["model.default", "model"]),
         ("agents.openai.context", &["model.context_length"]),
         ("store.journal_mode", &["database.journal_mode"]),
+        ("store.cjk_index", &["sessions.cjk_fts"]),
     ] {
         if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
             setting.hermes = paths.iter().map(|path| (*path).to_owned()).collect();
@@ -18,6 +19,8 @@ pub(super) fn add(list: &mut [Setting]) {
     for (key, name) in [
         ("chats.allowed_users", "GATEWAY_ALLOWED_USERS"),
         ("chats.allow_everyone", "GATEWAY_ALLOW_ALL_USERS"),
+        ("store.cjk_index", "HERMES_CJK_FTS"),
+        ("store.cjk_library", "HERMES_FTS5_CJK_SO"),
         ("sessions.multiplex_profiles", "GATEWAY_MULTIPLEX_PROFILES"),
     ] {
         if let Some(setting) = list.iter_mut().find(|s| s.key == key) {

@@ -276,6 +276,18 @@ fn all() -> Vec<Setting> {
         "The journal mode of a state.db that hermesd creates. A file that exists keeps its own.",
     );
     add(
+        "store.cjk_index",
+        Kind::Flag,
+        Some("true"),
+        "Keep Hermes' index for Chinese, Japanese and Korean, where a state.db has it.",
+    );
+    add(
+        "store.cjk_library",
+        Kind::Text,
+        None,
+        "The library that this index needs. By default lib/libfts5_cjk.so in the home.",
+    );
+    add(
         "daemon.drain_timeout",
         time(TENTH),
         Some("20s"),

@@ -146,7 +146,7 @@ impl Queue {
             }
             match self.heard(outcome) {
                 Ok(()) => {}
-                Err(error @ StoreError::Replaced(_)) => {
+                Err(error @ (StoreError::Replaced(_) | StoreError::Unservable { .. })) => {
                     fatal = Some(error);
                     break;
                 }
@@ -225,6 +225,7 @@ impl Queue {
             // The request first, which somebody waits for.
             Pass::Foreign => {
                 self.others_wrote = true;
+                self.context.store.check_schema().await?;
                 let pending = self.scan_pending().await;
                 if !self.backlog.is_empty() {
                     return pending;
@@ -235,6 +236,7 @@ impl Queue {
                 if self.context.store.is_replaced() {
                     return Err(StoreError::Replaced(self.context.store.path().to_owned()));
                 }
+                self.context.store.check_schema().await?;
                 // Each looks at other rows: a fault in one must not keep the others from being seen.
                 let mut outcome = self.renew_leases().await;
                 outcome = outcome.and(self.scan_orphans().await);

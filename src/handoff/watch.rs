@@ -1,5 +1,5 @@
-//! Notices what other programs write into `state.db`: inotify on the write-ahead log says that a program wrote, and the
-//! store says whether it was another one.
+//! Notices what other programs write into `state.db`: inotify on the home says that a program wrote the database, its log or
+//! its journal, and the store says whether it was another one.
 //!
 //! All of it happens on one thread, and the looks are rationed: however much others write, they cost a few percent of a
 //! core, while a single commit is found at once.
@@ -113,7 +113,11 @@ impl Watch {
         let home = home.to_owned();
         let mut inotify = Inotify::init()?;
         // One event at a time: a commit raises dozens, and our own would drown us in them.
-        let once = WatchMask::MODIFY | WatchMask::CREATE | WatchMask::MOVED_TO | WatchMask::ONESHOT;
+        let once = WatchMask::MODIFY
+            | WatchMask::CREATE
+            | WatchMask::MOVED_TO
+            | WatchMask::DELETE
+            | WatchMask::ONESHOT;
         let mut looks = u32::MAX;
         inotify.watches().add(&home, once)?;
         // What was written before the watch stood is found by the first look.
@@ -186,6 +190,8 @@ impl Watch {
         match self.commits.look() {
             Ok(Commits::None) => false,
             Ok(Commits::Foreign) => true,
+            // The end of that commit is an event too.
+            Ok(Commits::InProgress) => false,
             Ok(Commits::Unsure) | Err(_) => {
                 let asked = self.runtime.block_on(self.store.foreign_version());
                 self.commits.is_new(asked.ok())
@@ -211,6 +217,9 @@ fn events(inotify: &mut Inotify) -> std::io::Result<(bool, bool)> {
     Ok((written, ended))
 }
 
+/// Without a log, a commit is done when its journal is gone.
 fn is_database(name: &std::ffi::OsStr) -> bool {
-    name == "state.db-wal" || name == "state.db"
+    ["state.db", "state.db-wal", "state.db-journal"]
+        .iter()
+        .any(|database| name == *database)
 }

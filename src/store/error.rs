@@ -32,6 +32,10 @@ pub enum StoreError {
         known: i64,
     },
     #[error(
+        "{path} cannot be served ({why}): upgrade hermesd. Its sessions can be read with `hermesctl sessions`; the file was left untouched"
+    )]
+    Unservable { path: PathBuf, why: String },
+    #[error(
         "the database is locked by another program and stayed so for {0:?}: it is tried again, or find the program with `fuser -v`"
     )]
     Busy(std::time::Duration),
@@ -69,6 +73,19 @@ impl StoreError {
                         | ErrorCode::SystemIoFailure
                 )
             })
+    }
+
+    /// A program that died has left work to roll back, which a connection that only reads cannot do.
+    pub(super) fn needs_recovery(&self) -> bool {
+        let StoreError::Sqlite(rusqlite::Error::SqliteFailure(failure, _)) = self else {
+            return false;
+        };
+        [
+            rusqlite::ffi::SQLITE_READONLY_ROLLBACK,
+            rusqlite::ffi::SQLITE_READONLY_RECOVERY,
+            rusqlite::ffi::SQLITE_READONLY_CANTLOCK,
+        ]
+        .contains(&failure.extended_code)
     }
 
     pub(super) fn is_busy(&self) -> bool {

@@ -87,10 +87,12 @@ fn remember(c: &Connection) -> Result<Features, StoreError> {
     if reads_only {
         c.pragma_update(None, "query_only", false)?;
     }
-    let remembered = c.execute_batch(&format!(
-        "DELETE FROM hermesd_features;
-         INSERT INTO hermesd_features SELECT schema_version, {bits} FROM pragma_schema_version;"
-    ));
+    let remembered = c.execute("DELETE FROM hermesd_features", []).and_then(|_| {
+        c.execute(
+            "INSERT INTO hermesd_features SELECT schema_version, ?1 FROM pragma_schema_version",
+            [bits],
+        )
+    });
     if reads_only {
         c.pragma_update(None, "query_only", true)?;
     }

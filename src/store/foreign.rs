@@ -1,6 +1,8 @@
 //! Whether another program has committed. A connection that only looks sees every commit, ours too; where none of ours can
 //! have been among them, it need not ask the writer, which alone can tell them apart.
 
+use std::time::Duration;
+
 use rusqlite::Connection;
 
 use super::{Store, StoreError, open};
@@ -19,6 +21,8 @@ pub struct ForeignCommits {
 pub enum Commits {
     None,
     Foreign,
+    /// A commit is being written, and a database without a log cannot be read meanwhile.
+    InProgress,
     /// Perhaps only ours: ask [`Store::foreign_version`], and hand the answer to [`ForeignCommits::is_new`].
     Unsure,
 }
@@ -30,8 +34,10 @@ impl Store {
         if file.is_replaced() {
             return Err(StoreError::Replaced(file.path.clone()));
         }
+        let connection = open::beside(&file.path)?;
+        connection.busy_timeout(Duration::ZERO)?;
         Ok(ForeignCommits {
-            connection: open::beside(&file.path)?,
+            connection,
             store: self.clone(),
             version: None,
             writes: 0,
@@ -46,7 +52,16 @@ impl ForeignCommits {
         let writer = &self.store.inner.writer;
         let before = writer.groups();
         let mut statement = self.connection.prepare_cached("PRAGMA data_version")?;
-        let version = statement.query_row([], |row| row.get(0))?;
+        let version = match statement.query_row([], |row| row.get(0)) {
+            Ok(version) => version,
+            Err(error) => {
+                let error = StoreError::from(error);
+                return match error.is_busy() {
+                    true => Ok(Commits::InProgress),
+                    false => Err(error),
+                };
+            }
+        };
         let after = writer.groups();
         let known = self.version.replace(version);
         let writes = std::mem::replace(&mut self.writes, before);

@@ -29,7 +29,7 @@ impl Store {
     /// should have the database open.
     pub fn rebuild_index(home: &Path, options: &StoreOptions) -> Result<i64, StoreError> {
         let path = home.join("state.db");
-        let c = open::open(&path, OpenMode::Existing, options)?;
+        let c = open::open(&path, OpenMode::Existing, options)?.connection;
         if meta(&c, "fts_storage_version")?.is_some_and(|version| version != "0") {
             return Err(StoreError::Conflict(
                 "a newer Hermes has made this full-text index: run `hermes sessions repair`".into(),
@@ -74,12 +74,9 @@ fn indexed(row: &str) -> String {
 /// Makes messages independent of the index, in the transaction that is open. False: they were already.
 pub(super) fn detach(c: &Connection) -> Result<bool, StoreError> {
     let triggers = triggers(c)?;
-    let mut stale = c.prepare(
-        "INSERT INTO state_meta (key, value) VALUES (?1, '1') ON CONFLICT (key) DO UPDATE SET value = '1'",
-    )?;
     for trigger in &triggers {
         let of_cjk = trigger.starts_with("messages_fts_cjk");
-        stale.execute([if of_cjk { "fts_cjk_stale" } else { "fts_stale" }])?;
+        mark_stale(c, if of_cjk { "fts_cjk_stale" } else { "fts_stale" })?;
         c.execute_batch(&format!("DROP TRIGGER \"{trigger}\""))?;
     }
     c.execute_batch("SAVEPOINT emptying")?;
@@ -107,7 +104,27 @@ fn empty(c: &Connection, table: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn triggers(c: &Connection) -> Result<Vec<String>, StoreError> {
+/// Takes the index for Chinese, Japanese and Korean out of use, in the transaction that is open. Hermes does the same where
+/// it lacks the tokenizer.
+pub(super) fn detach_cjk(c: &Connection) -> Result<(), StoreError> {
+    mark_stale(c, "fts_cjk_stale")?;
+    for trigger in triggers(c)? {
+        if trigger.starts_with("messages_fts_cjk") {
+            c.execute_batch(&format!("DROP TRIGGER \"{trigger}\""))?;
+        }
+    }
+    Ok(())
+}
+
+fn mark_stale(c: &Connection, key: &str) -> Result<(), StoreError> {
+    c.execute(
+        "INSERT INTO state_meta (key, value) VALUES (?1, '1') ON CONFLICT (key) DO UPDATE SET value = '1'",
+        [key],
+    )?;
+    Ok(())
+}
+
+pub(super) fn triggers(c: &Connection) -> Result<Vec<String>, StoreError> {
     let mut statement = c.prepare(
         "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'messages' AND name GLOB 'messages_fts_*'",
     )?;
@@ -117,13 +134,16 @@ fn triggers(c: &Connection) -> Result<Vec<String>, StoreError> {
 
 /// Whether the index lacks messages, since no trigger fills it.
 pub(super) fn is_stale(c: &Connection) -> Result<bool, StoreError> {
-    let is_filled = triggers(c)?
-        .iter()
-        .any(|name| name == "messages_fts_insert");
-    Ok(!is_filled && schema::table_exists(c, "messages_fts")?)
+    Ok(!is_filled(c)? && schema::table_exists(c, "messages_fts")?)
 }
 
-fn meta(c: &Connection, key: &str) -> Result<Option<String>, StoreError> {
+/// Whether a trigger puts new messages into the index.
+pub(super) fn is_filled(c: &Connection) -> Result<bool, StoreError> {
+    let triggers = triggers(c)?;
+    Ok(triggers.iter().any(|name| name == "messages_fts_insert"))
+}
+
+pub(super) fn meta(c: &Connection, key: &str) -> Result<Option<String>, StoreError> {
     if !schema::table_exists(c, "state_meta")? {
         return Ok(None);
     }

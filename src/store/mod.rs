@@ -8,6 +8,7 @@ mod binding;
 mod busy;
 mod chat_moves;
 mod checkpoint;
+mod commit;
 mod cursors;
 mod deliveries;
 mod earlier;
@@ -32,11 +33,13 @@ mod people;
 mod plans;
 mod prune;
 mod readers;
+mod rehearsal;
 mod routing;
 mod schema;
 mod search;
 mod sessions;
 mod terminals;
+mod tokenizer;
 mod trouble;
 mod turns;
 mod writer;
@@ -47,6 +50,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::metrics::Database;
+use open::Journal;
 use readers::ReadsFor;
 use writer::Needs;
 
@@ -93,27 +97,63 @@ impl Store {
     /// Opens (or, with [`OpenMode::Create`], makes) the `state.db` of `home`. Blocks; call it before or outside the runtime.
     pub fn open(home: &Path, mode: OpenMode, options: &StoreOptions) -> Result<Store, StoreError> {
         let path = home.join("state.db");
-        let mut connection = open::open(&path, mode, options)?;
-        let beside = open::beside(&path)?;
-        let checkpoints = checkpoint::Checkpoints::start(&mut connection, beside)?;
+        let mut opened = open::open(&path, mode, options)?;
+        let checkpoints = match opened.journal {
+            Journal::Wal => {
+                let beside = open::beside(&path)?;
+                Some(checkpoint::Checkpoints::start(
+                    &mut opened.connection,
+                    beside,
+                )?)
+            }
+            Journal::Rollback => None,
+        };
+        let (file, meter) = (open::File::new(path), Database::default());
+        let journal = opened.journal;
+        let writer = writer::Writer::start(
+            opened,
+            options.clone(),
+            file.clone(),
+            checkpoints,
+            meter.clone(),
+        );
+        Ok(Store::new(home, file, journal, writer, meter))
+    }
+
+    /// Opens the `state.db` of a home that cannot be served, for reading. Every write fails with the reason.
+    pub fn open_to_read(home: &Path, why: String) -> Result<Store, StoreError> {
+        let path = home.join("state.db");
+        let (journal, writer) = (
+            open::journal_of(&path)?,
+            writer::Writer::refusing(path.clone(), why),
+        );
+        let file = open::File::new(path);
+        Ok(Store::new(home, file, journal, writer, Database::default()))
+    }
+
+    fn new(
+        home: &Path,
+        file: open::File,
+        journal: Journal,
+        writer: writer::Writer,
+        meter: Database,
+    ) -> Store {
         let sessions_dir = home
             .canonicalize()
             .unwrap_or_else(|_| home.to_owned())
             .join("sessions");
         let sessions_dir = sessions_dir.canonicalize().unwrap_or(sessions_dir);
-        let file = open::File::new(path);
-        let meter = Database::default();
-        Ok(Store {
+        Store {
             reads_for: ReadsFor::Daemon,
             inner: Arc::new(Inner {
-                readers: readers::Readers::new(file.clone()),
-                writer: writer::Writer::start(connection, file.clone(), checkpoints, meter.clone()),
+                readers: readers::Readers::new(file.clone(), journal),
+                writer,
                 meter,
                 scope: sessions_dir.to_string_lossy().into_owned(),
                 file,
                 mirror: routing::Mirror::default(),
             }),
-        })
+        }
     }
 
     /// The same database for requests of clients: their reads have threads of their own, behind which none of the
@@ -209,6 +249,20 @@ impl Store {
             Ok(Some(found).filter(|found| found != "ok"))
         })
         .await
+    }
+
+    /// Looks again whether the database can be served, if another program has changed its schema.
+    pub async fn check_schema(&self) -> Result<(), StoreError> {
+        let cookie = self.look(open::cookie)?;
+        match self.inner.writer.has_rehearsed(cookie) {
+            true => Ok(()),
+            false => self.write_unflushed(|_| Ok(())).await,
+        }
+    }
+
+    /// Whether Hermes' index for Chinese, Japanese and Korean is there and out of use.
+    pub async fn cjk_index_is_off(&self) -> Result<bool, StoreError> {
+        self.read(tokenizer::is_off).await
     }
 
     /// A number that changes when another program (or another connection) has committed to the database.

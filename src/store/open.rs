@@ -8,7 +8,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use super::schema::{self, NEWEST_TESTED_SCHEMA, OWN_SCHEMA_VERSION};
-use super::{StoreError, features, messages};
+use super::{StoreError, features, messages, rehearsal, tokenizer};
 use crate::private;
 
 /// How long locks of other programs are waited for, at each step of opening.
@@ -27,23 +27,44 @@ pub enum OpenMode {
 pub struct StoreOptions {
     /// Whether a file that does not exist yet gets a write-ahead log. An existing file keeps its journal mode.
     pub create_in_wal: bool,
+    /// The library with the tokenizer of Hermes' index for Chinese, Japanese and Korean. `None`: do without that index.
+    pub cjk_library: Option<PathBuf>,
 }
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
         StoreOptions {
             create_in_wal: true,
+            cjk_library: None,
         }
     }
+}
+
+/// How the file keeps a transaction that is not finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Journal {
+    /// In a log that later reaches the database. Readers and the writer do not wait for each other.
+    Wal,
+    /// What was there before is in a file beside the database. A commit waits for readers, and readers wait for a commit.
+    Rollback,
+}
+
+/// A database that is ready to be written.
+pub(super) struct Opened {
+    pub(super) connection: Connection,
+    pub(super) journal: Journal,
+    /// The schema that was rehearsed, by its cookie. `None`: the first write does that.
+    pub(super) rehearsed: Option<i64>,
 }
 
 pub(super) fn open(
     path: &Path,
     mode: OpenMode,
-    _options: &StoreOptions,
-) -> Result<Connection, StoreError> {
+    options: &StoreOptions,
+) -> Result<Opened, StoreError> {
     let exists = path.try_exists().unwrap_or(true);
-    if exists && path.metadata().is_ok_and(|m| m.len() > 0) {
+    let fresh = !(exists && path.metadata().is_ok_and(|m| m.len() > 0));
+    if !fresh {
         inspect(path)?;
     } else if mode == OpenMode::Existing {
         return Err(StoreError::Missing {
@@ -55,9 +76,9 @@ pub(super) fn open(
             why: e.to_string(),
         })?;
     }
-    let connection = connect(path, mode).map_err(|e| explain(path, e))?;
+    let opened = connect(path, mode, options, fresh).map_err(|e| explain(path, e))?;
     flush_log(path);
-    Ok(connection)
+    Ok(opened)
 }
 
 /// A program that was killed may have written commits that are not on the disk yet. We act on what they say from now on, so
@@ -82,15 +103,20 @@ fn create(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Reads the schema through a read-only connection and decides whether this file is one we may write to.
+/// Reads the schema and decides whether this file is one we may write to. The connection is read-only, except where a program
+/// that died has left a journal to roll back: SQLite reads no such file before that is done.
 fn inspect(path: &Path) -> Result<(), StoreError> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let look = || -> Result<Option<StoreError>, StoreError> {
-        let connection = Connection::open_with_flags(path, flags)?;
+    let look = |flags: OpenFlags| -> Result<Option<StoreError>, StoreError> {
+        let connection =
+            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(PATIENCE)?;
         Ok(schema::objection(&connection, path)?.or(newer(&connection, path)?))
     };
-    match look() {
+    let outcome = match look(OpenFlags::SQLITE_OPEN_READ_ONLY) {
+        Err(error) if error.needs_recovery() => look(OpenFlags::SQLITE_OPEN_READ_WRITE),
+        outcome => outcome,
+    };
+    match outcome {
         Ok(None) => Ok(()),
         Ok(Some(objection)) => Err(objection),
         Err(e) => Err(explain(path, e)),
@@ -123,12 +149,17 @@ fn newer(connection: &Connection, path: &Path) -> Result<Option<StoreError>, Sto
         }))
 }
 
-fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
+fn connect(
+    path: &Path,
+    mode: OpenMode,
+    options: &StoreOptions,
+    fresh: bool,
+) -> Result<Opened, StoreError> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if mode == OpenMode::Create {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
     }
-    let connection = Connection::open_with_flags(path, flags)?;
+    let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
     if connection.is_readonly(rusqlite::MAIN_DB)? {
         return Err(StoreError::ReadOnly {
@@ -136,23 +167,100 @@ fn connect(path: &Path, mode: OpenMode) -> Result<Connection, StoreError> {
             why: "opened read-only".into(),
         });
     }
-    // Write-ahead logging lets other programs read while we write; with it, NORMAL keeps every commit across a crash
-    // of any process. The writer asks for more where a commit has to survive a power cut.
-    let journal: String =
-        connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
-    tracing::debug!(journal, "database opened");
-    connection.execute_batch(
-        "PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON; PRAGMA wal_autocheckpoint = 0;
-         PRAGMA journal_size_limit = 16777216;",
-    )?;
+    let journal = follow_journal(&connection, fresh && options.create_in_wal)?;
+    connection.execute_batch("PRAGMA foreign_keys = ON")?;
     stable_plans(&connection)?;
     connection.set_prepared_statement_cache_capacity(128);
-    schema::bring_up(&connection)?;
     connection.execute_batch(messages::STAGE)?;
     connection.execute_batch(features::MEMORY)?;
+    let rehearsed = prepare(&mut connection, path, mode, options)?;
     // From here on the writer retries with jitter itself.
     connection.busy_timeout(Duration::ZERO)?;
-    Ok(connection)
+    Ok(Opened {
+        connection,
+        journal,
+        rehearsed,
+    })
+}
+
+/// The file says which journal it has. Hermes keeps files out of write-ahead logging where its own SQLite has faults with it,
+/// and there is no way back: only a file that we make gets a log.
+fn follow_journal(c: &Connection, turn_on_wal: bool) -> Result<Journal, StoreError> {
+    let pragma = match turn_on_wal {
+        true => "PRAGMA journal_mode = WAL",
+        false => "PRAGMA journal_mode",
+    };
+    let mode: String = c.query_row(pragma, [], |row| row.get(0))?;
+    tracing::debug!(mode, "database opened");
+    if mode != "wal" {
+        // No less than FULL keeps a file sound across a power cut. Checkpoints stay as they are: another program may turn
+        // the log on one day.
+        c.execute_batch("PRAGMA synchronous = FULL")?;
+        return Ok(Journal::Rollback);
+    }
+    // With a log, NORMAL keeps every commit across a crash of any process. The writer asks for more where a commit has to
+    // survive a power cut.
+    c.execute_batch(
+        "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 16777216;",
+    )?;
+    Ok(Journal::Wal)
+}
+
+/// The journal of a file that is only read.
+pub(super) fn journal_of(path: &Path) -> Result<Journal, StoreError> {
+    let connection = beside(path)?;
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    Ok(match &*mode {
+        "wal" => Journal::Wal,
+        _ => Journal::Rollback,
+    })
+}
+
+/// Makes what is missing and rehearses our writes, in one transaction: a file that cannot be served stays as it is. A client
+/// that may only read does neither where nothing is missing; its first write rehearses.
+fn prepare(
+    c: &mut Connection,
+    path: &Path,
+    mode: OpenMode,
+    options: &StoreOptions,
+) -> Result<Option<i64>, StoreError> {
+    if mode == OpenMode::Existing && schema::is_complete(c)? {
+        return Ok(None);
+    }
+    c.execute_batch("BEGIN IMMEDIATE")?;
+    match make_servable(c, path, options).and_then(|()| Ok(c.execute_batch("COMMIT")?)) {
+        Ok(()) => Ok(Some(cookie(c)?)),
+        Err(error) => {
+            // Some errors end the transaction by themselves.
+            if !c.is_autocommit() {
+                c.execute_batch("ROLLBACK")?;
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Makes what is missing, provides the tokenizer, and rehearses our writes. A write transaction has to be open; it must be rolled
+/// back if this fails.
+pub(super) fn make_servable(
+    c: &mut Connection,
+    path: &Path,
+    options: &StoreOptions,
+) -> Result<(), StoreError> {
+    schema::bring_up(c)?;
+    tokenizer::provide(c, options.cjk_library.as_deref())?;
+    let unknown = rehearsal::unknown_triggers(c)?;
+    if !unknown.is_empty() {
+        let triggers = unknown.join(", ");
+        tracing::info!(triggers, "the database has triggers that are not known");
+    }
+    rehearsal::rehearse(c, path)
+}
+
+/// A number that changes with the schema.
+pub(super) fn cookie(c: &Connection) -> Result<i64, StoreError> {
+    let mut statement = c.prepare_cached("PRAGMA schema_version")?;
+    Ok(statement.query_row([], |row| row.get(0))?)
 }
 
 /// The database by its name, and by its device and inode as it was opened.

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{NewMessage, OpenMode, Store, messages, open, schema};
+use super::{NewMessage, OpenMode, Store, features, messages, open, schema};
 
 /// Tables that grow with use.
 const LARGE: [&str; 8] = [
@@ -24,7 +24,11 @@ const LARGE: [&str; 8] = [
 ];
 
 /// Statements that read a whole table, or walk through an index, and why they may.
-const MAY_SCAN: [(&str, &str); 8] = [
+const MAY_SCAN: [(&str, &str); 9] = [
+    (
+        "SELECT max(id) FROM messages WHERE id <= ?1",
+        "looks at the last entry of the range alone",
+    ),
     (
         "SELECT count(*) FROM sessions",
         "counts all rows, for a person who asks",
@@ -164,9 +168,25 @@ async fn a_stop_leaves_no_statistics_behind() {
     assert!(!schema::table_exists(&c, "sqlite_stat1").unwrap());
 }
 
+/// What later versions of Hermes add to the schema that we make.
+const NEWER: &str = "
+    ALTER TABLE sessions ADD COLUMN system_prompt_hash TEXT;
+    ALTER TABLE sessions ADD COLUMN title_source TEXT;
+    ALTER TABLE sessions ADD COLUMN last_activity_at REAL;
+    ALTER TABLE sessions ADD COLUMN created_source TEXT;
+    ALTER TABLE messages ADD COLUMN display_kind TEXT;
+    ALTER TABLE messages ADD COLUMN display_metadata TEXT;
+    CREATE TABLE system_prompts (hash TEXT PRIMARY KEY, prompt TEXT NOT NULL);
+    CREATE TABLE conversation_generations (source TEXT NOT NULL, session_key TEXT NOT NULL,
+        generation INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (source, session_key));
+    DROP TABLE messages_fts_trigram;
+    CREATE VIRTUAL TABLE messages_fts_trigram USING fts5(content, tool_name, tokenize='trigram');";
+
 fn database() -> Connection {
     let c = Connection::open_in_memory().unwrap();
     schema::bring_up(&c).unwrap();
+    c.execute_batch(NEWER).unwrap();
+    c.execute_batch(features::MEMORY).unwrap();
     open::stable_plans(&c).unwrap();
     c.execute_batch(messages::STAGE).unwrap();
     c
@@ -259,7 +279,14 @@ fn statements() -> Vec<String> {
         // Statements of these run once, at the start, or are definitions.
         if matches!(
             name.as_str(),
-            "schema" | "numbered" | "open" | "fulltext" | "plans"
+            "schema"
+                | "numbered"
+                | "open"
+                | "features"
+                | "fulltext"
+                | "plans"
+                | "rehearsal"
+                | "tokenizer"
         ) {
             continue;
         }
@@ -344,7 +371,7 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
         ("terminals", "since") => vec!["1.5"],
         ("terminals", "of_terminals") => vec!["+source IN ('cli', 'tui', 'acp') AND archived = 0"],
         (_, name) if name.to_ascii_uppercase().ends_with("COLUMNS") => vec!["*"],
-        (_, "CANDIDATES" | "limit" | "before" | "piece") => vec!["10"],
+        (_, "CANDIDATES" | "limit" | "before" | "piece" | "after" | "last") => vec!["10"],
         _ => Vec::new(),
     }
 }

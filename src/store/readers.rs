@@ -9,10 +9,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use super::StoreError;
-use super::open::{self, File};
+use super::open::{self, File, Journal};
 
 const DAEMON_THREADS: usize = 3;
 /// One more than a single connection may keep busy (`control::limits`).
@@ -31,6 +32,7 @@ pub(super) enum ReadsFor {
 
 pub(super) struct Readers {
     file: File,
+    journal: Journal,
     /// Connections for [`Readers::look`]. `None`: the store is closed.
     idle: Mutex<Option<Vec<Connection>>>,
     daemon: Pool,
@@ -38,8 +40,9 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    pub(super) fn new(file: File) -> Readers {
+    pub(super) fn new(file: File, journal: Journal) -> Readers {
         Readers {
+            journal,
             idle: Mutex::new(Some(Vec::new())),
             daemon: Pool::new("store-reader", DAEMON_THREADS, file.clone()),
             clients: Pool::new("client-reader", CLIENT_THREADS, file.clone()),
@@ -71,7 +74,8 @@ impl Readers {
     }
 
     /// The same on the caller's own thread: for looks at single rows by their key, which take less time than handing them
-    /// to another thread. A reader never waits for a writer.
+    /// to another thread. With a log, a reader never waits for a writer. Without one it may, and the thread is then no
+    /// longer one of those that all other work needs.
     pub(super) fn look<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -87,7 +91,10 @@ impl Readers {
             Some(connection) => connection,
             None => connect(&self.file)?,
         };
-        let result = work(&connection);
+        let result = match self.journal == Journal::Rollback && can_step_aside() {
+            true => tokio::task::block_in_place(|| work(&connection)),
+            false => work(&connection),
+        };
         if let Ok(mut idle) = self.idle.lock()
             && let Some(idle) = idle.as_mut()
         {
@@ -257,6 +264,11 @@ impl Reader {
     }
 }
 
+fn can_step_aside() -> bool {
+    Handle::try_current()
+        .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
 fn connect(file: &File) -> Result<Connection, StoreError> {
     // SQLite would take the other file's index of the log for its own and cut it short under the writer, which dies of it.
     if file.path.exists() && file.is_replaced() {
@@ -294,7 +306,7 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("state.db");
         Connection::open(&path).expect("a database");
-        (home, Arc::new(Readers::new(File::new(path))))
+        (home, Arc::new(Readers::new(File::new(path), Journal::Wal)))
     }
 
     /// A read that says when it has begun, and would end in hours.

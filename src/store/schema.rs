@@ -323,15 +323,12 @@ ALTER TABLE hermesd_terminals ADD COLUMN left_because TEXT;
 ALTER TABLE hermesd_terminals ADD COLUMN interrupted INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// Makes what is missing, in one transaction. An up-to-date file is only read.
+/// Makes what is missing, in the transaction that is open. An up-to-date file is only read.
 pub(super) fn bring_up(connection: &Connection) -> Result<(), StoreError> {
-    if is_complete(connection)? {
-        return Ok(());
+    match is_complete(connection)? {
+        true => Ok(()),
+        false => make_missing(connection),
     }
-    connection.execute_batch("BEGIN IMMEDIATE")?;
-    let made = make_missing(connection);
-    connection.execute_batch(if made.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-    made
 }
 
 fn make_missing(connection: &Connection) -> Result<(), StoreError> {
@@ -391,7 +388,8 @@ fn make_missing(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-fn is_complete(connection: &Connection) -> Result<bool, StoreError> {
+/// Whether nothing is missing. Our indexes on Hermes' tables go when Hermes makes such a table anew.
+pub(super) fn is_complete(connection: &Connection) -> Result<bool, StoreError> {
     if !table_exists(connection, "hermesd_schema")? {
         return Ok(false);
     }
@@ -406,7 +404,12 @@ fn is_complete(connection: &Connection) -> Result<bool, StoreError> {
             return Ok(false);
         }
     }
-    Ok(true)
+    let indexes: i64 = connection.query_row(
+        "SELECT count(*) FROM sqlite_master WHERE type = 'index' AND name IN ('hermesd_sessions_live', 'hermesd_sessions_left')",
+        [],
+        |row| row.get(0),
+    )?;
+    Ok(indexes == 2)
 }
 
 fn missing_columns(

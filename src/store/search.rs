@@ -8,6 +8,8 @@ use super::{Store, StoreError, fulltext, lenient, schema};
 const MARKS: (&str, &str) = (">>>", "<<<");
 /// Characters on each side of what was found without an index.
 const AROUND: usize = 60;
+/// Messages that are looked at in one statement without an index.
+const AT_ONCE: i64 = 10_000;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hit {
@@ -38,7 +40,8 @@ impl Store {
 }
 
 fn search(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
-    if fulltext::is_stale(c)? {
+    // One that Hermes is still building lacks the older messages.
+    if fulltext::is_stale(c)? || fulltext::meta(c, "fts_rebuild_high_water")?.is_some() {
         return containing(c, words, limit);
     }
     match by_index(c, words, limit) {
@@ -109,8 +112,32 @@ fn matching(
     Ok(hits)
 }
 
-/// Without an index: every message is looked at, the newest first.
+/// Without an index: every message is looked at, the newest first. Some at a time, since a database without a log takes no
+/// commit while a statement reads it.
 fn containing(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
+    let mut newest = c.prepare_cached("SELECT max(id) FROM messages WHERE id <= ?1")?;
+    let mut newest_up_to = |id: i64| newest.query_row([id], |row| row.get::<_, Option<i64>>(0));
+    let (mut hits, mut next) = (Vec::new(), newest_up_to(i64::MAX)?);
+    while let Some(last) = next.filter(|_| hits.len() < limit) {
+        let after = last.saturating_sub(AT_ONCE);
+        hits.extend(containing_among(
+            c,
+            words,
+            (after, last),
+            limit - hits.len(),
+        )?);
+        next = newest_up_to(after)?;
+    }
+    Ok(hits)
+}
+
+/// The same among the messages after the first id, up to the last.
+fn containing_among(
+    c: &Connection,
+    words: &[String],
+    (after, last): (i64, i64),
+    limit: usize,
+) -> Result<Vec<Hit>, StoreError> {
     let conditions: Vec<String> = (0..words.len())
         .map(|at| format!("instr(lower(content), lower(?{})) > 0", at + 1))
         .collect();
@@ -120,7 +147,7 @@ fn containing(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>
     let piece = 2 * before + words.first().map_or(0, |word| word.chars().count());
     let mut statement = c.prepare(&format!(
         "SELECT {COLUMNS}, substr(content, max(1, instr(lower(content), lower(?1)) - {before}), {piece}) FROM messages
-         WHERE {conditions} AND {FINDABLE} ORDER BY id DESC LIMIT {limit}"
+         WHERE id > {after} AND id <= {last} AND {conditions} AND {FINDABLE} ORDER BY id DESC LIMIT {limit}"
     ))?;
     let words: Vec<&str> = words.iter().map(|word| plain(word)).collect();
     let rows = statement.query(rusqlite::params_from_iter(&words))?;

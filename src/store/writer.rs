@@ -1,7 +1,8 @@
 //! The one thread that writes. Jobs that wait together are committed together, and reach the disk together.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -9,30 +10,23 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::StoreError;
 use super::checkpoint::Checkpoints;
-use super::open::File;
+use super::commit::Committer;
+use super::open::{File, Journal, Opened, StoreOptions};
 use super::trouble::Trouble;
-use super::{REBUILD, StoreError, fulltext, messages};
-use crate::message_id;
 use crate::metrics::Database;
 
 /// Jobs that may wait; past it callers wait to hand theirs over.
 const QUEUE: usize = 1024;
-/// Jobs committed together at the most: a transaction has to stay short for the other programs.
-const GROUP: usize = 64;
-/// How long other programs' locks are waited out before the caller is told,
-const PATIENCE: Duration = Duration::from_secs(10);
-/// and how long when the daemon is on its way out.
-const LAST_PATIENCE: Duration = Duration::from_millis(500);
-
-/// Waking a sleeping thread can cost more than a small transaction takes. A handoff is a chain of those, so for this long
-/// the writer looks for the next one before it goes to sleep,
-const STAYS_AWAKE: Duration = Duration::from_millis(1);
-/// and whoever has the writer to itself looks for its answer.
+/// How long a caller that has the writer to itself looks for its answer before it sleeps.
 const ATTENTION: Duration = Duration::from_micros(500);
 
 /// Set by the benchmark alone: no commit flushes the disk, which shows what the flushes cost.
 const NO_FLUSHES: &str = "HERMESD_BENCH_NO_FLUSHES";
+
+/// In place of a cookie: our writes are still to be rehearsed.
+pub(super) const NOT_REHEARSED: i64 = i64::MIN;
 
 /// What a job needs of the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +48,9 @@ pub(super) struct Writer {
     asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
     groups: Arc<AtomicU64>,
+    rehearsed: Arc<AtomicI64>,
+    /// Why nothing is written: the file and the reason.
+    refusal: Option<(PathBuf, String)>,
     /// Callers that wait for a write of theirs.
     waiting: AtomicUsize,
     started: Instant,
@@ -70,7 +67,7 @@ impl Drop for Waits<'_> {
 }
 
 /// A unit of work, its result, and the caller who waits for it.
-trait Job: Send {
+pub(super) trait Job: Send {
     /// Runs inside a transaction; false means that its changes must be undone.
     fn run(&mut self, connection: &Connection) -> bool;
     /// Tells the caller: its own result when committed, else the reason.
@@ -159,9 +156,10 @@ impl Job for Nothing {
 
 impl Writer {
     pub(super) fn start(
-        connection: Connection,
+        opened: Opened,
+        options: StoreOptions,
         file: File,
-        checkpoints: Checkpoints,
+        checkpoints: Option<Checkpoints>,
         meter: Database,
     ) -> Writer {
         let (jobs, queue) = mpsc::channel(QUEUE);
@@ -169,11 +167,15 @@ impl Writer {
         let asleep = Arc::<AtomicBool>::default();
         let (last_write, started) = (Arc::<AtomicU64>::default(), Instant::now());
         let groups = Arc::<AtomicU64>::default();
-        let desk = Desk {
-            connection,
+        let rehearsed = Arc::new(AtomicI64::new(opened.rehearsed.unwrap_or(NOT_REHEARSED)));
+        let committer = Committer {
+            flushes: Cell::new(opened.journal == Journal::Rollback),
+            connection: opened.connection,
+            journal: opened.journal,
+            rehearsed: rehearsed.clone(),
+            options,
             file,
             checkpoints,
-            flushes: Cell::new(false),
             never_flush: std::env::var_os(NO_FLUSHES).is_some(),
             hurry: hurry.clone(),
             closed: closed.clone(),
@@ -186,7 +188,7 @@ impl Writer {
         };
         let thread = std::thread::Builder::new()
             .name("store-writer".into())
-            .spawn(move || desk.serve(queue));
+            .spawn(move || committer.serve(queue));
         Writer {
             jobs,
             hurry,
@@ -194,9 +196,28 @@ impl Writer {
             asleep,
             last_write,
             groups,
+            rehearsed,
+            refusal: None,
             waiting: AtomicUsize::new(0),
             started,
             thread: Mutex::new(thread.ok()),
+        }
+    }
+
+    /// For a database that can only be read.
+    pub(super) fn refusing(path: PathBuf, why: String) -> Writer {
+        Writer {
+            jobs: mpsc::channel(1).0,
+            hurry: Arc::default(),
+            closed: Arc::default(),
+            asleep: Arc::default(),
+            last_write: Arc::default(),
+            groups: Arc::default(),
+            rehearsed: Arc::default(),
+            refusal: Some((path, why)),
+            waiting: AtomicUsize::new(0),
+            started: Instant::now(),
+            thread: Mutex::default(),
         }
     }
 
@@ -209,6 +230,11 @@ impl Writer {
     /// Grows when a group of writes begins and when it has ended: odd while one is being written.
     pub(super) fn groups(&self) -> u64 {
         self.groups.load(Ordering::SeqCst)
+    }
+
+    /// Whether our writes were rehearsed with the schema that has this cookie.
+    pub(super) fn has_rehearsed(&self, cookie: i64) -> bool {
+        self.rehearsed.load(Ordering::Relaxed) == cookie
     }
 
     /// Locks of other programs are waited out only briefly from now on.
@@ -249,6 +275,9 @@ impl Writer {
         T: Send + 'static,
         F: Fn(&Connection) -> Result<T, StoreError> + Send + 'static,
     {
+        if let Some((path, why)) = self.refusal.clone() {
+            return Err(StoreError::Unservable { path, why });
+        }
         let (reply, mut answer) = oneshot::channel();
         let job = Box::new(Work {
             work,
@@ -287,216 +316,4 @@ impl Drop for Writer {
     fn drop(&mut self) {
         self.close();
     }
-}
-
-/// What the thread works with.
-struct Desk {
-    connection: Connection,
-    file: File,
-    checkpoints: Checkpoints,
-    /// Whether the connection flushes the disk at a commit.
-    flushes: Cell<bool>,
-    never_flush: bool,
-    hurry: Arc<AtomicBool>,
-    closed: Arc<AtomicBool>,
-    asleep: Arc<AtomicBool>,
-    last_write: Arc<AtomicU64>,
-    groups: Arc<AtomicU64>,
-    started: Instant,
-    trouble: Trouble,
-    meter: Database,
-}
-
-impl Desk {
-    fn serve(self, mut queue: mpsc::Receiver<Box<dyn Job>>) {
-        let mut group: Vec<Box<dyn Job>> = Vec::with_capacity(GROUP);
-        let mut awake_since = Instant::now();
-        while let Some(first) = self.next_job(&mut queue, awake_since) {
-            group.push(first);
-            if self.closed.load(Ordering::Acquire) {
-                // What waits is still done; then there is no next job.
-                queue.close();
-            }
-            while group.len() < GROUP {
-                match queue.try_recv() {
-                    Ok(job) => group.push(job),
-                    Err(_) => break,
-                }
-            }
-            let keeps_awake = group.iter().any(|job| job.keeps_awake());
-            let (writes, questions): (Vec<_>, Vec<_>) = group
-                .drain(..)
-                .partition(|job| job.needs() != Needs::Answer);
-            if !writes.is_empty() {
-                self.note_write();
-                self.groups.fetch_add(1, Ordering::SeqCst);
-                self.commit(writes);
-                self.groups.fetch_add(1, Ordering::SeqCst);
-                self.note_write();
-                self.checkpoints.after_commit(&self.connection);
-            }
-            for mut question in questions {
-                question.run(&self.connection);
-                question.finish(Ok(()));
-            }
-            if keeps_awake {
-                awake_since = Instant::now();
-            }
-        }
-        drop(self.checkpoints);
-        // Errors here would only repeat what the last commit said. Where other programs use the log, as much is brought in
-        // as they allow, without waiting for them.
-        let _ = self
-            .connection
-            .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
-    }
-
-    /// The next job, for which the thread stays awake a moment; `None` when there will be none.
-    fn next_job(
-        &self,
-        queue: &mut mpsc::Receiver<Box<dyn Job>>,
-        awake_since: Instant,
-    ) -> Option<Box<dyn Job>> {
-        while awake_since.elapsed() < STAYS_AWAKE {
-            match queue.try_recv() {
-                Ok(job) => return Some(job),
-                // Whoever has the next one may want this very core.
-                Err(mpsc::error::TryRecvError::Empty) => std::thread::yield_now(),
-                Err(mpsc::error::TryRecvError::Disconnected) => return None,
-            }
-        }
-        self.asleep.store(true, Ordering::Relaxed);
-        let job = queue.blocking_recv();
-        self.asleep.store(false, Ordering::Relaxed);
-        job
-    }
-
-    fn note_write(&self) {
-        let now = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.last_write.store(now, Ordering::Relaxed);
-    }
-
-    /// Commits all of them together, or, when one of them fails or the group cannot be committed, each alone.
-    fn commit(&self, mut group: Vec<Box<dyn Job>>) {
-        let (alone, begun) = (group.len() == 1, Instant::now());
-        let mut outcome = self.transaction(&mut group, |_| Ok(true));
-        let fault = outcome.as_ref().err();
-        let fault = fault.or_else(|| group.iter().find_map(|job| job.fault()));
-        // Where something else is wrong, it fails without the index too, and nothing is changed.
-        if fault.is_some_and(StoreError::may_be_the_index)
-            && let Ok(Done::Committed) = self.transaction(&mut group, fulltext::detach)
-        {
-            outcome = Ok(Done::Committed);
-            tracing::error!(
-                message_id = message_id::INDEX_DAMAGED,
-                "the full-text index is damaged: messages are written without it. To repair search, {REBUILD}"
-            );
-        }
-        if let Ok(Done::Committed) = outcome {
-            self.meter.commit.observe(begun.elapsed().as_secs_f64());
-            self.meter.group.observe(group.len() as f64);
-        }
-        let failed = group.iter().find_map(|job| job.fault());
-        self.trouble.tell(outcome.as_ref().err().or(failed));
-        // Nothing was even begun, and every caller has its answer.
-        if group.is_empty() {
-            return;
-        }
-        // A commit into a file that is no longer in its place is lost, so it must not be acknowledged.
-        if self.file.is_replaced() {
-            return group
-                .into_iter()
-                .for_each(|job| job.finish(Err(StoreError::Replaced(self.file.path.clone()))));
-        }
-        if !alone && !matches!(outcome, Ok(Done::Committed)) {
-            // Savepoints would keep them apart too, but make the full-text index flush at every one.
-            return group.into_iter().for_each(|job| self.commit(vec![job]));
-        }
-        let mut outcome = Some(outcome.map(|_| ()));
-        for job in group {
-            job.finish(outcome.take().unwrap_or(Ok(())));
-        }
-    }
-
-    /// Runs `first`, and all of them if that says so, in one transaction.
-    fn transaction(
-        &self,
-        group: &mut Vec<Box<dyn Job>>,
-        first: impl Fn(&Connection) -> Result<bool, StoreError>,
-    ) -> Result<Done, StoreError> {
-        let connection = &self.connection;
-        self.set_flushes(group.iter().any(|job| job.needs() == Needs::DurableCommit))?;
-        self.begin(group)?;
-        let outcome = match first(connection) {
-            Ok(true) if group.iter_mut().all(|job| job.run(connection)) => {
-                self.finish().map(|()| Done::Committed)
-            }
-            Ok(_) => Ok(Done::RolledBack),
-            Err(error) => Err(error),
-        };
-        // Some errors end the transaction by themselves.
-        if !connection.is_autocommit() {
-            connection.execute_batch("ROLLBACK")?;
-        }
-        outcome
-    }
-
-    fn finish(&self) -> Result<(), StoreError> {
-        messages::put_in_place(&self.connection)?;
-        self.connection.prepare_cached("COMMIT")?.execute([])?;
-        Ok(())
-    }
-
-    /// Whether the next commit is on the disk when it returns. One flush brings all commits before it there as well.
-    fn set_flushes(&self, wanted: bool) -> Result<(), StoreError> {
-        let wanted = wanted && !self.never_flush;
-        if self.flushes.get() != wanted {
-            self.connection.execute_batch(match wanted {
-                true => "PRAGMA synchronous = FULL",
-                false => "PRAGMA synchronous = NORMAL",
-            })?;
-            self.flushes.set(wanted);
-        }
-        Ok(())
-    }
-
-    /// Waits for another program's lock. A job whose caller has waited long enough is answered and leaves the group, so
-    /// that no answer takes longer than that, however many jobs wait.
-    fn begin(&self, group: &mut Vec<Box<dyn Job>>) -> Result<(), StoreError> {
-        let started = Instant::now();
-        loop {
-            let outcome = self
-                .connection
-                .prepare_cached("BEGIN IMMEDIATE")
-                .and_then(|mut s| s.execute([]));
-            let error = match outcome {
-                Ok(_) => return Ok(()),
-                Err(e) => StoreError::from(e),
-            };
-            if !error.is_busy() {
-                return Err(error);
-            }
-            let hurry = self.hurry.load(Ordering::Relaxed);
-            let overdue = |job: &mut Box<dyn Job>| match hurry {
-                false => job.asked().elapsed() > PATIENCE,
-                true => started.elapsed() > LAST_PATIENCE,
-            };
-            for job in group.extract_if(.., overdue) {
-                let waited = job.asked().elapsed();
-                job.finish(Err(StoreError::Busy(waited)));
-            }
-            if group.is_empty() {
-                return Err(StoreError::Busy(started.elapsed()));
-            }
-            self.meter.busy.inc();
-            // Jitter, so that several waiting programs do not try again in step.
-            std::thread::sleep(Duration::from_micros(fastrand::u64(500..15_000)));
-        }
-    }
-}
-
-enum Done {
-    Committed,
-    /// A job failed, and holds the reason; nothing was changed.
-    RolledBack,
 }

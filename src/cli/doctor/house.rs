@@ -107,6 +107,14 @@ pub(super) async fn database(config: &Config) -> (Vec<Finding>, Option<Store>) {
     match Store::open(&config.home, OpenMode::Existing, &config.store) {
         Ok(store) => {
             let stale = store.index_is_stale().await.unwrap_or_default();
+            let mut findings = Vec::new();
+            if store.cjk_index_is_off().await.unwrap_or_default() {
+                findings.push(Finding::doubtful(
+                    "CJK index",
+                    "the index for Chinese, Japanese and Korean is out of use, since its library could not be loaded",
+                    "put libfts5_cjk.so into its place (store.cjk_library), for you alone to write, and run `hermes sessions optimize-storage`",
+                ));
+            }
             let found = match store.check().await {
                 _ if stale => Finding::doubtful(
                     "database",
@@ -132,7 +140,8 @@ pub(super) async fn database(config: &Config) -> (Vec<Finding>, Option<Store>) {
                 ),
                 Err(error) => Finding::bad("database", error.to_string(), "try again in a moment"),
             };
-            (vec![found], Some(store))
+            findings.insert(0, found);
+            (findings, Some(store))
         }
         Err(StoreError::Missing { .. }) => {
             let detail = format!("{shown} is not there yet");

@@ -1,0 +1,191 @@
+//! A rehearsal of our writes, which are undone at once. It shows whether a file can be served, whatever version its schema
+//! has: a new column that must be set, a trigger that refuses a row, a tokenizer that is missing.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use rusqlite::trace::{TraceEvent, TraceEventCodes};
+use rusqlite::{Connection, ErrorCode, params};
+use serde_json::json;
+
+use super::messages::{self, NewMessage};
+use super::{StoreError, binding, fulltext, sessions};
+use crate::session::transcript::Role;
+use crate::session::{ChatType, Source};
+
+/// A word that stands in no message.
+const WORD: &str = "hermesdrehearsesitswrites";
+/// The scope and the key of a chat that does not exist.
+const NOWHERE: &str = "hermesd:rehearsal";
+/// The triggers that Hermes puts on the tables that we write. Others are logged.
+const KNOWN_TRIGGERS: [&str; 13] = [
+    "messages_fts_insert",
+    "messages_fts_delete",
+    "messages_fts_update",
+    "messages_fts_trigram_insert",
+    "messages_fts_trigram_delete",
+    "messages_fts_trigram_update",
+    "messages_fts_cjk_insert",
+    "messages_fts_cjk_delete",
+    "messages_fts_cjk_update",
+    "messages_display_order_insert",
+    "messages_display_identity_update",
+    "messages_display_identity_delete",
+    "messages_display_visibility_update",
+];
+
+/// Writes to Hermes' tables once as we do later, and undoes that. A write transaction has to be open. A damaged full-text
+/// index is no reason to refuse a file: the writer does without it.
+pub(super) fn rehearse(c: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let statement = Arc::<Mutex<String>>::default();
+    let traced = statement.clone();
+    c.trace_v2(
+        TraceEventCodes::SQLITE_TRACE_STMT,
+        Some(move |event: TraceEvent<'_>| {
+            // The statements of triggers come as comments, and the index has statements of its own.
+            if let (TraceEvent::Stmt(_, sql), Ok(mut last)) = (event, traced.lock())
+                && !sql.starts_with("--")
+                && !sql.contains("'main'.")
+            {
+                sql.clone_into(&mut last);
+            }
+        }),
+    )?;
+    let named = |error| {
+        let sql = statement.lock().map(|sql| sql.clone()).unwrap_or_default();
+        (error, sql)
+    };
+    let mut outcome = undone(c, |c| writes(c).map_err(named));
+    if let Err((error, _)) = &outcome
+        && error.may_be_the_index()
+        && undone(c, |c| {
+            fulltext::detach(c).and_then(|_| writes(c)).map_err(named)
+        })
+        .is_ok()
+    {
+        outcome = Ok(());
+    }
+    c.trace_v2(TraceEventCodes::empty(), None::<fn(TraceEvent<'_>)>)?;
+    outcome.map_err(|(error, statement)| refusal(path, error, &statement))
+}
+
+/// Triggers on the tables that we write that are not known. They are served if the rehearsal passes.
+pub(super) fn unknown_triggers(c: &Connection) -> Result<Vec<String>, StoreError> {
+    let mut statement = c.prepare(
+        "SELECT name FROM sqlite_master WHERE type = 'trigger'
+           AND tbl_name IN ('sessions', 'messages', 'gateway_routing', 'session_turn_leases')",
+    )?;
+    let names = statement.query_map([], |row| row.get(0))?;
+    let mut names = names.collect::<Result<Vec<String>, _>>()?;
+    names.retain(|name| !KNOWN_TRIGGERS.contains(&&**name));
+    Ok(names)
+}
+
+type Failed = (StoreError, String);
+
+fn undone(
+    c: &Connection,
+    work: impl FnOnce(&Connection) -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    let unnamed = |error: rusqlite::Error| (StoreError::from(error), String::new());
+    c.execute_batch("SAVEPOINT rehearsal").map_err(unnamed)?;
+    let outcome = work(c);
+    // Some errors end the transaction by themselves.
+    if !c.is_autocommit() {
+        c.execute_batch("ROLLBACK TO rehearsal; RELEASE rehearsal")
+            .map_err(unnamed)?;
+    }
+    outcome
+}
+
+fn writes(c: &Connection) -> Result<(), StoreError> {
+    let id = sessions::create(c, "cli", Some(NOWHERE), None)?;
+    let call =
+        json!({"id": WORD, "type": "function", "function": {"name": WORD, "arguments": "{}"}});
+    let asks = NewMessage {
+        tool_calls: vec![call],
+        ..NewMessage::text(Role::Assistant, "")
+    };
+    let result = NewMessage {
+        tool_call_id: Some(WORD.into()),
+        tool_name: Some(WORD.into()),
+        ..NewMessage::text(Role::Tool, WORD)
+    };
+    let said = [
+        NewMessage::text(Role::User, WORD),
+        asks,
+        result,
+        NewMessage::reply(WORD),
+    ];
+    let rows = messages::append(c, &id, &said)?;
+    messages::put_in_place(c)?;
+    check_counters(c, &id, said.len())?;
+    check_index(c, rows[0])?;
+    messages::retract_rows(c, &id, &rows)?;
+    for state in ["pending", "running", "completed", "failed"] {
+        c.execute(
+            "UPDATE sessions SET handoff_state = ?2, handoff_platform = 'local', handoff_error = NULL WHERE id = ?1",
+            [&id, state],
+        )?;
+    }
+    let chat = Source::new("local", ChatType::Dm, NOWHERE);
+    binding::bind(c, NOWHERE, NOWHERE, &id, &chat, None)?;
+    // The next one ends the first.
+    let next = sessions::create(c, "cli", None, None)?;
+    binding::bind(c, NOWHERE, NOWHERE, &next, &chat, None)?;
+    sessions::reopen(c, &id)?;
+    c.execute(
+        "DELETE FROM gateway_routing WHERE scope = ?1 AND session_key = ?1",
+        [NOWHERE],
+    )?;
+    Ok(())
+}
+
+/// Who appends a message counts it. A trigger that counts as well would make it two.
+fn check_counters(c: &Connection, id: &str, messages: usize) -> Result<(), StoreError> {
+    let counted: (i64, i64) = c.query_row(
+        "SELECT message_count, tool_call_count FROM sessions WHERE id = ?1",
+        [id],
+        |row| Ok((row.get(0)?, row.get(1)?)),
+    )?;
+    match counted == (messages as i64, 1) {
+        true => Ok(()),
+        false => Err(StoreError::Conflict(
+            "a trigger counts the messages of a session".into(),
+        )),
+    }
+}
+
+/// What is appended can be found, where an index is kept.
+fn check_index(c: &Connection, row: i64) -> Result<(), StoreError> {
+    if !fulltext::is_filled(c)? {
+        return Ok(());
+    }
+    let found = c
+        .prepare("SELECT 1 FROM messages_fts WHERE messages_fts MATCH ?1 AND rowid = ?2")?
+        .exists(params![WORD, row])?;
+    match found {
+        true => Ok(()),
+        false => Err(StoreError::Conflict(
+            "the full-text index does not take in a new message".into(),
+        )),
+    }
+}
+
+/// An error that a later try may not meet says nothing about the file.
+fn refusal(path: &Path, error: StoreError, statement: &str) -> StoreError {
+    let path = path.to_owned();
+    match error {
+        error if error.is_transient() => error,
+        StoreError::Sqlite(inner) => match inner.sqlite_error_code() {
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Sqlite(inner),
+            _ => {
+                let statement = statement.split_whitespace().collect::<Vec<_>>().join(" ");
+                let why = format!("{inner}, in `{statement}`");
+                StoreError::Unservable { path, why }
+            }
+        },
+        StoreError::Conflict(why) => StoreError::Unservable { path, why },
+        error => error,
+    }
+}
