@@ -9,7 +9,7 @@ Exit codes:
    0  stopped cleanly
    1  something that a restart may mend
    2  the command line is wrong
-  65  state.db cannot be used (foreign, damaged, read-only or too new)
+  65  state.db cannot be used (foreign, damaged, read-only, or it refuses what hermesd writes)
   69  the home or the socket is in use by another daemon
   78  the configuration is wrong
 
