@@ -90,6 +90,7 @@ pub(super) fn build(
         },
         store: StoreOptions {
             create_in_wal: get.text("store.journal_mode").as_deref() != Some("delete"),
+            profile: places::profile(&home, environment),
         },
         drain_timeout: get.duration("daemon.drain_timeout"),
         log: LogConfig {

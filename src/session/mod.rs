@@ -33,6 +33,7 @@ pub struct Session {
     pub source: String,
     pub title: Option<String>,
     pub model: Option<String>,
+    /// Read for turns alone: `Store::briefing`.
     pub system_prompt: Option<String>,
     pub session_key: Option<String>,
     pub chat_id: Option<String>,

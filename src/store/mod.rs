@@ -6,6 +6,7 @@
 mod agents;
 mod binding;
 mod busy;
+mod chat_columns;
 mod chat_moves;
 mod checkpoint;
 mod cursors;
@@ -32,11 +33,13 @@ mod people;
 mod plans;
 mod prune;
 mod readers;
+mod retract;
 mod routing;
 mod schema;
 mod search;
 mod sessions;
 mod terminals;
+mod trigram;
 mod trouble;
 mod turns;
 mod writer;
@@ -82,6 +85,8 @@ struct Inner {
     file: open::File,
     /// Hermes' name for this home's share of the routing table.
     scope: String,
+    /// Hermes' name for the profile that this home is.
+    profile: String,
     // Readers are dropped before the writer, whose connection closes last and leaves no log behind.
     readers: readers::Readers,
     writer: writer::Writer,
@@ -110,6 +115,7 @@ impl Store {
                 writer: writer::Writer::start(connection, file.clone(), checkpoints, meter.clone()),
                 meter,
                 scope: sessions_dir.to_string_lossy().into_owned(),
+                profile: options.profile.clone().unwrap_or("default".to_owned()),
                 file,
                 mirror: routing::Mirror::default(),
             }),
@@ -136,6 +142,10 @@ impl Store {
 
     fn scope(&self) -> String {
         self.inner.scope.clone()
+    }
+
+    fn profile(&self) -> String {
+        self.inner.profile.clone()
     }
 
     /// Runs `work` in a write transaction, together with whatever else is waiting; returns when it is committed and on the

@@ -27,12 +27,15 @@ pub enum OpenMode {
 pub struct StoreOptions {
     /// Whether a file that does not exist yet gets a write-ahead log. An existing file keeps its journal mode.
     pub create_in_wal: bool,
+    /// Hermes' name for the profile that the home is. `None`: the default one.
+    pub profile: Option<String>,
 }
 
 impl Default for StoreOptions {
     fn default() -> StoreOptions {
         StoreOptions {
             create_in_wal: true,
+            profile: None,
         }
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{NewMessage, OpenMode, Store, messages, open, schema};
+use super::{NewMessage, OpenMode, Store, features, messages, open, schema};
 
 /// Tables that grow with use.
 const LARGE: [&str; 8] = [
@@ -164,9 +164,25 @@ async fn a_stop_leaves_no_statistics_behind() {
     assert!(!schema::table_exists(&c, "sqlite_stat1").unwrap());
 }
 
+/// What later versions of Hermes add to the schema that we make.
+const NEWER: &str = "
+    ALTER TABLE sessions ADD COLUMN system_prompt_hash TEXT;
+    ALTER TABLE sessions ADD COLUMN title_source TEXT;
+    ALTER TABLE sessions ADD COLUMN last_activity_at REAL;
+    ALTER TABLE sessions ADD COLUMN created_source TEXT;
+    ALTER TABLE messages ADD COLUMN display_kind TEXT;
+    ALTER TABLE messages ADD COLUMN display_metadata TEXT;
+    CREATE TABLE system_prompts (hash TEXT PRIMARY KEY, prompt TEXT NOT NULL);
+    CREATE TABLE conversation_generations (source TEXT NOT NULL, session_key TEXT NOT NULL,
+        generation INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (source, session_key));
+    DROP TABLE messages_fts_trigram;
+    CREATE VIRTUAL TABLE messages_fts_trigram USING fts5(content, tool_name, tokenize='trigram');";
+
 fn database() -> Connection {
     let c = Connection::open_in_memory().unwrap();
     schema::bring_up(&c).unwrap();
+    c.execute_batch(NEWER).unwrap();
+    c.execute_batch(features::MEMORY).unwrap();
     open::stable_plans(&c).unwrap();
     c.execute_batch(messages::STAGE).unwrap();
     c
@@ -259,7 +275,7 @@ fn statements() -> Vec<String> {
         // Statements of these run once, at the start, or are definitions.
         if matches!(
             name.as_str(),
-            "schema" | "numbered" | "open" | "fulltext" | "plans"
+            "schema" | "numbered" | "open" | "features" | "fulltext" | "plans"
         ) {
             continue;
         }
@@ -330,6 +346,13 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
         ("prune", "ended") => vec!["state = 'failed' AND ?1"],
         (_, "assignments") => vec!["source = 'cli'"],
         (_, "SOFT_ENDS") => vec!["('agent_close', 'ws_orphan_reap')"],
+        (_, "RESET_REASONS") => vec!["('session_reset', 'session_switch')"],
+        ("chat_columns", "activity") => vec!["last_activity_at", "NULL"],
+        ("messages", "display") => vec!["display_kind, display_metadata", "NULL, NULL"],
+        ("busy" | "search", "kind") => vec!["display_kind", "NULL"],
+        ("search", "shown") => vec!["COALESCE(display_kind, '') <> 'hidden'", "1"],
+        ("retract", "person") => vec!["role = 'user' AND COALESCE(display_kind, '') = ''"],
+        ("trigram", "INDEXED") => vec!["likelihood(session_id = ?1, 0.000001) AND role <> 'tool'"],
         ("lineage", "columns") => vec!["source, session_key"],
         ("lineage", "table") => vec!["hermesd_turns", "hermesd_agents", "hermesd_terminals"],
         ("search", "index") => vec!["messages_fts", "messages_fts_trigram"],
