@@ -86,6 +86,8 @@ pub(super) fn build(
             thread_per_user: get.flag("sessions.thread_per_user"),
             multiplex_profiles: get.flag("sessions.multiplex_profiles"),
             profile: places::profile(&home, environment),
+            // Known when the database is open.
+            slack_workspace: false,
             whatsapp: WhatsAppIds::of_home(&home),
         },
         store: StoreOptions {

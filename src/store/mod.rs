@@ -3,6 +3,7 @@
 //! One thread writes and groups commits; readers stand beside it. Hermes' own tables are shared with other programs,
 //! so every change of a handoff is a compare-and-set, and tables of ours are called `hermesd_*`.
 
+mod adopt;
 mod agents;
 mod binding;
 mod busy;
