@@ -91,6 +91,8 @@ fn said(text: &str) -> Message {
         reasoning_content: None,
         reasoning_details: None,
         timestamp: 0.0,
+        display_kind: None,
+        model_only: false,
     }
 }
 

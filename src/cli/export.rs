@@ -17,7 +17,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::control::views;
 use crate::handoff::which::resolve;
-use crate::protocol::{MessageView, TranscriptView};
+use crate::protocol::{MessageView, TranscriptView, TranscriptWish};
 use crate::session::transcript::Content;
 
 pub(super) async fn run(
@@ -60,7 +60,12 @@ async fn load(backend: &Backend, config: &Config, name: &str) -> Result<Transcri
         let transcript = store.whole_transcript(&session.id).await?;
         return Ok(views::whole_transcript(&session, &transcript));
     }
-    sessions::whole(backend, name, None).await
+    let everything = TranscriptWish {
+        session: name.to_owned(),
+        hidden: true,
+        ..TranscriptWish::default()
+    };
+    sessions::whole(backend, &everything).await
 }
 
 /// Readable by nobody else, and never over something that is there.
@@ -98,8 +103,16 @@ fn markdown(whole: &TranscriptView) -> String {
     text
 }
 
+fn capital(text: &str) -> String {
+    let mut characters = text.chars();
+    let first = characters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(characters).collect()
+}
+
 fn section(message: &MessageView) -> String {
     let who = match (message.role.as_str(), &message.tool_name) {
+        ("user", _) if message.hidden => "Note for the agent alone".to_owned(),
+        ("user", _) if message.display_kind.is_some() => capital(&sessions::said_by(message)),
         ("user", _) => "You".to_owned(),
         ("assistant", _) => "Agent".to_owned(),
         ("tool", Some(tool)) => format!("Tool {tool}"),

@@ -145,26 +145,35 @@ async fn transcript(
     name: String,
     last: Option<usize>,
 ) -> Result<(), CliError> {
-    let whole = whole(backend, &name, last).await?;
+    let wish = TranscriptWish {
+        session: name,
+        last,
+        ..TranscriptWish::default()
+    };
+    let whole = whole(backend, &wish).await?;
     for message in &whole.messages {
         print(out, message)?;
     }
     out.value(&whole)
 }
 
-/// All of it, or the last so many messages.
+/// All pages of what is wished for.
 pub(super) async fn whole(
     backend: &Backend,
-    name: &str,
-    last: Option<usize>,
+    wish: &TranscriptWish,
 ) -> Result<TranscriptView, CliError> {
     let mut pages: Vec<TranscriptView> = Vec::new();
-    let mut wanted = last;
+    let mut wanted = wish.last;
     loop {
         let before = pages
             .last()
             .and_then(|page| page.messages.iter().map(|m| m.id).min());
-        let page = page(backend, name, wanted, before).await?;
+        let wish = TranscriptWish {
+            last: wanted,
+            before,
+            ..wish.clone()
+        };
+        let page = page(backend, wish).await?;
         let (got, earlier) = (page.messages.len(), page.earlier);
         pages.push(page);
         wanted = wanted.map(|n| n.saturating_sub(got));
@@ -219,7 +228,9 @@ async fn search(
                 &format!(
                     "{}, {}, {}",
                     hit.session,
-                    hit.role,
+                    hit.display_kind
+                        .as_deref()
+                        .map_or(hit.role.as_str(), |_| "note"),
                     clock::readable(hit.timestamp)
                 )
             )
@@ -269,24 +280,13 @@ async fn rename(
     }
 }
 
-async fn page(
-    backend: &Backend,
-    name: &str,
-    last: Option<usize>,
-    before: Option<i64>,
-) -> Result<TranscriptView, CliError> {
+async fn page(backend: &Backend, wish: TranscriptWish) -> Result<TranscriptView, CliError> {
     match backend {
-        Backend::Daemon(client) => Ok(client
-            .call(Call::SessionTranscript(TranscriptWish {
-                session: name.to_owned(),
-                last,
-                before,
-            }))
-            .await?),
+        Backend::Daemon(client) => Ok(client.call(Call::SessionTranscript(wish)).await?),
         Backend::Direct(store) => {
-            let session = resolve(store, name)?;
+            let session = resolve(store, &wish.session)?;
             let transcript = store.transcript(&session.id).await?;
-            Ok(views::transcript(&session, &transcript, last, before))
+            Ok(views::transcript(&session, &transcript, &wish))
         }
     }
 }
@@ -302,9 +302,16 @@ fn print(out: &Output, message: &MessageView) -> Result<(), CliError> {
         .try_for_each(|line| out.line(format!("  {line}")))
 }
 
+/// What stands for the person over words that a program said.
+pub(super) fn said_by(message: &MessageView) -> String {
+    let kind = message.display_kind.as_deref().unwrap_or_default();
+    format!("note ({})", kind.replace('_', " "))
+}
+
 /// Who said it, and what, with the tools that were called.
 pub(super) fn in_words(message: &MessageView) -> (String, String) {
     let who = match (&message.tool_name, message.role.as_str()) {
+        (_, "user") if message.display_kind.is_some() => said_by(message),
         (Some(tool), "tool") => format!("tool {tool}"),
         (_, role) => role.to_owned(),
     };

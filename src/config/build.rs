@@ -86,6 +86,8 @@ pub(super) fn build(
             thread_per_user: get.flag("sessions.thread_per_user"),
             multiplex_profiles: get.flag("sessions.multiplex_profiles"),
             profile: places::profile(&home, environment),
+            // Known when the database is open.
+            slack_workspace: false,
             whatsapp: WhatsAppIds::of_home(&home),
         },
         store: StoreOptions {
@@ -95,6 +97,7 @@ pub(super) fn build(
                 let named = named.map(|path| places::absolute(Path::new(&path), environment));
                 named.unwrap_or_else(|| home.join("lib/libfts5_cjk.so"))
             }),
+            profile: places::profile(&home, environment),
         },
         drain_timeout: get.duration("daemon.drain_timeout"),
         log: LogConfig {

@@ -9,7 +9,7 @@ use crate::platform::{Finding, Opened, PlatformStatus};
 use crate::protocol::{
     EventKind, EventView, FindingView, HandoffView, HitView, LocalMessageView, LocalThreadView,
     MAX_FRAME, MessageView, PersonView, PlatformView, SessionView, StageView, SubjectView,
-    TranscriptView,
+    TranscriptView, TranscriptWish,
 };
 use crate::router::hermes_pairs::HermesPerson;
 use crate::session::Session;
@@ -50,18 +50,15 @@ pub fn hit(hit: &Hit) -> HitView {
         source: hit.source.clone(),
         message: hit.message_id,
         role: hit.role.clone(),
+        display_kind: hit.display_kind.clone(),
         timestamp: hit.timestamp,
         snippet: hit.snippet.clone(),
     }
 }
 
-/// The last messages (before `before`, at most `last` of them) that fit a frame.
-pub fn transcript(
-    of: &Session,
-    transcript: &Transcript,
-    last: Option<usize>,
-    before: Option<i64>,
-) -> TranscriptView {
+/// The last messages of those that are wished for that fit a frame.
+pub fn transcript(of: &Session, transcript: &Transcript, wish: &TranscriptWish) -> TranscriptView {
+    let (last, before) = (wish.last, wish.before);
     let mut messages = Vec::new();
     let mut bytes = 0;
     let mut earlier = false;
@@ -69,7 +66,8 @@ pub fn transcript(
         .messages
         .iter()
         .rev()
-        .filter(|m| before.is_none_or(|before| m.id < before));
+        .filter(|m| before.is_none_or(|before| m.id < before))
+        .filter(|m| wish.hidden || !m.is_hidden());
     for one in wanted {
         let view = message(one);
         bytes += serde_json::to_string(&view).map_or(0, |json| json.len());
@@ -128,6 +126,8 @@ fn whole_message(message: &Message) -> MessageView {
         tool_call_id: message.tool_call_id.clone(),
         tool_name: message.tool_name.clone(),
         timestamp: message.timestamp,
+        display_kind: message.display_kind.clone(),
+        hidden: message.is_hidden(),
     }
 }
 

@@ -70,12 +70,16 @@ impl Daemon {
     }
 
     pub fn with(
-        config: Config,
+        mut config: Config,
         store: Store,
         bus: Bus,
         adapters: Vec<Arc<dyn Platform>>,
         agents: Agents,
     ) -> Daemon {
+        config.keys.slack_workspace = store.keys_name_workspaces().unwrap_or_else(|error| {
+            tracing::warn!(%error, "the keys of Slack chats do not name the workspace");
+            false
+        });
         let platforms = Platforms::new(&config, adapters, bus.clone());
         platforms.adopt_homes(&config, &store);
         let started_at = clock::now();

@@ -217,7 +217,7 @@ pub struct SessionName {
     pub session: String,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TranscriptWish {
     /// Id, title, or beginning of an id.
@@ -228,6 +228,9 @@ pub struct TranscriptWish {
     /// Only messages before this row, for paging back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<i64>,
+    /// Also messages that are for the model alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -161,6 +161,9 @@ pub struct HitView {
     pub message: i64,
     /// Who said it: `user`, `assistant` or `tool`.
     pub role: String,
+    /// Set where a program said it and not a person, as Hermes names the kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_kind: Option<String>,
     /// When it was said.
     pub timestamp: f64,
     /// A piece of it, with what was found between `>>>` and `<<<`.
@@ -196,6 +199,12 @@ pub struct MessageView {
     pub tool_name: Option<String>,
     /// When it was said.
     pub timestamp: f64,
+    /// Set where a program said it and not a person, as Hermes names the kind: `internal_notification`, `model_switch`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub display_kind: Option<String>,
+    /// It is for the model alone. Such messages come only where they are asked for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hidden: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

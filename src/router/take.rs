@@ -10,7 +10,7 @@ use crate::clock;
 use crate::message_id;
 use crate::metrics::Met;
 use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
-use crate::session::{ChatType, Source, session_key};
+use crate::session::{ChatType, Former, Source, former_keys, session_key};
 use crate::store::{Inbound, NewInbound, StoreError};
 use crate::turn::patiently;
 use crate::visible::markdown;
@@ -57,6 +57,7 @@ impl Inner {
             }
         }
         let key = session_key(source, &self.keys);
+        self.adopt_former(source, &key).await?;
         // A topic that is on a session belongs to that conversation, with or without a mention.
         if !said.addressed && !self.is_conversation(source, &key).await? {
             return Ok(());
@@ -114,6 +115,29 @@ impl Inner {
         }
         let live = || self.store.live_session(key);
         Ok(patiently(&self.stop, live).await?.is_some())
+    }
+
+    /// A conversation that stands under a former key of this chat is moved to the right one before its first message.
+    async fn adopt_former(&self, source: &Source, key: &str) -> Result<(), StoreError> {
+        let known = || self.store.has_entry(key);
+        if patiently(&self.stop, known).await? {
+            return Ok(());
+        }
+        let mut former = former_keys(source, &self.keys);
+        // Where each person has a session of their own, not everyone may take what was handed to the whole chat.
+        if self.keys.is_per_person(source) && !self.may(source, Right::OtherSessions).await? {
+            former.retain(|former| former.made == Former::WithoutWorkspace);
+        }
+        let adopt = || self.store.adopt_conversation(key, source, &former);
+        if let Some((session, from)) = patiently(&self.stop, adopt).await? {
+            tracing::info!(
+                session,
+                from,
+                key,
+                "a conversation was moved to the key of its chat"
+            );
+        }
+        Ok(())
     }
 
     /// Where several people share a conversation, the agent is told who speaks.

@@ -6,6 +6,11 @@ use super::{ChatType, Source, WhatsAppIds};
 /// The profile whose sessions have no name of their own in their keys.
 const MAIN: &str = "main";
 
+const SLACK: &str = "slack";
+
+/// In whose name Hermes' own handoffs speak.
+const HANDOFF_USER: &str = "system:handoff";
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRules {
     pub group_per_user: bool,
@@ -13,6 +18,8 @@ pub struct KeyRules {
     pub multiplex_profiles: bool,
     /// The profile of sources that name none; `None` is the default one.
     pub profile: Option<String>,
+    /// Whether Slack's keys have the workspace in them, as Hermes makes them since 0.19.1.
+    pub slack_workspace: bool,
     /// Which ids of WhatsApp are one person's.
     pub whatsapp: WhatsAppIds,
 }
@@ -24,6 +31,7 @@ impl Default for KeyRules {
             thread_per_user: false,
             multiplex_profiles: false,
             profile: None,
+            slack_workspace: false,
             whatsapp: WhatsAppIds::default(),
         }
     }
@@ -55,8 +63,11 @@ impl KeyRules {
     }
 }
 
-/// `agent:main:<platform>:<chat_type>[:<chat_id>][:<thread_id>][:<user_id>]`
+/// `agent:main:<platform>:<chat_type>[:<workspace>][:<chat_id>][:<thread_id>][:<user_id>]`
 pub fn session_key(source: &Source, rules: &KeyRules) -> String {
+    if let Some(thread) = thread_to_come(source) {
+        return session_key(&thread, rules);
+    }
     let present = |part: &Option<String>| part.clone().filter(|p| !p.is_empty());
     let person = |id: String| match source.platform.as_str() {
         "whatsapp" => rules.whatsapp.canonical(&id),
@@ -66,6 +77,7 @@ pub fn session_key(source: &Source, rules: &KeyRules) -> String {
     let user = user.map(person);
     let thread = present(&source.thread_id);
     let chat = present(&source.chat_id);
+    let has_workspace = source.platform == SLACK && rules.slack_workspace;
 
     let mut parts = vec![
         "agent".to_owned(),
@@ -73,6 +85,7 @@ pub fn session_key(source: &Source, rules: &KeyRules) -> String {
         source.platform.clone(),
         source.chat_type.as_str().to_owned(),
     ];
+    parts.extend(present(&source.scope_id).filter(|_| has_workspace));
     if source.chat_type == ChatType::Dm {
         parts.extend(chat.map(person).or(user));
         parts.extend(thread);
@@ -82,6 +95,85 @@ pub fn session_key(source: &Source, rules: &KeyRules) -> String {
         parts.extend(user.filter(|_| rules.is_per_person(source)));
     }
     parts.join(":")
+}
+
+/// A message in a channel whose answer will open a thread belongs to that thread already.
+fn thread_to_come(source: &Source) -> Option<Source> {
+    let id = source.others.get("prospective_thread_id")?.as_str()?;
+    let in_thread = source.thread_id.as_ref().is_some_and(|id| !id.is_empty());
+    if source.chat_type == ChatType::Dm || in_thread || id.is_empty() {
+        return None;
+    }
+    Some(Source {
+        chat_type: ChatType::Thread,
+        thread_id: Some(id.to_owned()),
+        ..source.clone()
+    })
+}
+
+/// A key under which the conversation of a chat may still stand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FormerKey {
+    pub key: String,
+    pub made: Former,
+}
+
+/// How a former key was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Former {
+    /// Before Slack's keys named the workspace.
+    WithoutWorkspace,
+    /// By a handoff of Hermes itself, which takes some chats for other ones than their messages say.
+    Handoff,
+}
+
+/// The keys that earlier programs gave the chat of a message.
+pub fn former_keys(source: &Source, rules: &KeyRules) -> Vec<FormerKey> {
+    let mut found: Vec<FormerKey> = Vec::new();
+    let own = session_key(source, rules);
+    let mut add = |source: &Source, made| {
+        let key = session_key(source, rules);
+        if key != own && found.iter().all(|former| former.key != key) {
+            found.push(FormerKey { key, made });
+        }
+    };
+    let without_workspace = Source {
+        scope_id: None,
+        ..source.clone()
+    };
+    if source.platform == SLACK && source.scope_id.is_some() {
+        add(&without_workspace, Former::WithoutWorkspace);
+    }
+    let handed_off = Source {
+        user_id: Some(HANDOFF_USER.to_owned()),
+        user_id_alt: None,
+        ..without_workspace
+    };
+    if source.thread_id.is_some() {
+        let home = source.parent_chat_id.clone().or(source.chat_id.clone());
+        let thread = Source {
+            chat_type: ChatType::Thread,
+            chat_id: home,
+            ..handed_off.clone()
+        };
+        add(&thread, Former::Handoff);
+    }
+    if source.chat_type != ChatType::Dm {
+        let private = Source {
+            chat_type: ChatType::Dm,
+            ..handed_off
+        };
+        add(&private, Former::Handoff);
+        // In a Matrix room each message may begin a thread, and handoffs go to the room itself.
+        if source.platform == "matrix" {
+            let room = Source {
+                thread_id: None,
+                ..private
+            };
+            add(&room, Former::Handoff);
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -146,7 +238,7 @@ mod tests {
     fn keys_are_those_that_hermes_makes() {
         let vectors = include_str!("../../tests/fixtures/session-keys.json");
         let vectors: Vec<serde_json::Value> = serde_json::from_str(vectors).unwrap();
-        assert!(vectors.len() >= 58);
+        assert!(vectors.len() >= 80);
         for vector in vectors {
             let home = tempfile::tempdir().unwrap();
             let session = home.path().join("platforms/whatsapp/session");
@@ -156,16 +248,80 @@ mod tests {
                 std::fs::write(session.join(name), content.to_string()).unwrap();
             }
             let flag = |name: &str| vector["rules"][name].as_bool().unwrap();
-            let rules = KeyRules {
+            let mut rules = KeyRules {
                 group_per_user: flag("group_sessions_per_user"),
                 thread_per_user: flag("thread_sessions_per_user"),
                 multiplex_profiles: flag("multiplex_profiles"),
                 profile: None,
+                slack_workspace: true,
                 whatsapp: WhatsAppIds::of_home(home.path()),
             };
             let source = Source::from_origin(&vector["source"]).unwrap();
             assert_eq!(session_key(&source, &rules), vector["key"], "{vector}");
+            if let Some(older) = vector["key_0.19"].as_str() {
+                let former = FormerKey {
+                    key: older.to_owned(),
+                    made: Former::WithoutWorkspace,
+                };
+                assert_eq!(former_keys(&source, &rules)[0], former, "{vector}");
+                rules.slack_workspace = false;
+                assert_eq!(session_key(&source, &rules), older, "{vector}");
+            }
         }
+    }
+
+    #[test]
+    fn keys_of_hermes_own_handoffs_are_known() {
+        let of = |platform, chat_type, chat, thread: Option<&str>, parent: Option<&str>| Source {
+            thread_id: thread.map(str::to_owned),
+            parent_chat_id: parent.map(str::to_owned),
+            user_id: Some("42".into()),
+            scope_id: Some("T1".into()),
+            ..Source::new(platform, chat_type, chat)
+        };
+        let rules = KeyRules {
+            slack_workspace: true,
+            ..KeyRules::default()
+        };
+        for (source, wrong) in [
+            (
+                of("telegram", ChatType::Group, "-1001", Some("12"), None),
+                "telegram:thread:-1001:12",
+            ),
+            (
+                of("telegram", ChatType::Group, "-1001", None, None),
+                "telegram:dm:-1001",
+            ),
+            (
+                of("discord", ChatType::Thread, "301", Some("301"), Some("100")),
+                "discord:thread:100:301",
+            ),
+            (
+                of("slack", ChatType::Group, "C1", Some("17.1"), None),
+                "slack:thread:C1:17.1",
+            ),
+            (
+                of("slack", ChatType::Dm, "D1", Some("17.1"), None),
+                "slack:thread:D1:17.1",
+            ),
+            (
+                of("matrix", ChatType::Group, "!r:x", Some("$root"), None),
+                "matrix:dm:!r:x",
+            ),
+            (
+                of("matrix", ChatType::Group, "!r:x", None, None),
+                "matrix:dm:!r:x",
+            ),
+        ] {
+            let former = FormerKey {
+                key: format!("agent:main:{wrong}"),
+                made: Former::Handoff,
+            };
+            let all = former_keys(&source, &rules);
+            assert!(all.contains(&former), "{wrong}: {all:?}");
+        }
+        let private = of("telegram", ChatType::Dm, "4242", None, None);
+        assert_eq!(former_keys(&private, &rules), []);
     }
 
     #[test]
@@ -216,7 +372,8 @@ mod tests {
             user in prop::option::of("[0-9]{1,8}"),
             alt in prop::option::of("[0-9]{1,8}"),
             profile in prop::option::of("[a-z]{1,6}"),
-            bits in prop::array::uniform3(any::<bool>()),
+            workspace in prop::option::of("T[0-9]{1,4}"),
+            bits in prop::array::uniform4(any::<bool>()),
         ) {
             let mut source = Source::new("slack", chat_type, "x");
             source.chat_id = chat;
@@ -224,15 +381,19 @@ mod tests {
             source.user_id = user;
             source.user_id_alt = alt;
             source.profile = profile;
-            let [group_per_user, thread_per_user, multiplex_profiles] = bits;
+            source.scope_id = workspace;
+            let [group_per_user, thread_per_user, multiplex_profiles, slack_workspace] = bits;
             let rules = KeyRules {
                 group_per_user,
                 thread_per_user,
                 multiplex_profiles,
+                slack_workspace,
                 ..KeyRules::default()
             };
             let again = Source::from_origin(&source.to_origin()).expect("a full origin");
-            prop_assert_eq!(session_key(&again, &rules), session_key(&source, &rules));
+            let key = session_key(&source, &rules);
+            prop_assert_eq!(session_key(&again, &rules), key.clone());
+            prop_assert!(former_keys(&source, &rules).iter().all(|former| former.key != key));
         }
 
         /// In a private chat no setting and no sender changes the key.

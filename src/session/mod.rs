@@ -14,7 +14,7 @@ pub mod transcript;
 mod whatsapp;
 
 pub use attachment::{Attachment, FileKind, in_words};
-pub use key::{KeyRules, session_key};
+pub use key::{Former, FormerKey, KeyRules, former_keys, session_key};
 pub use moved::{farewell, no_longer_here};
 pub use open_elsewhere::{OpenElsewhere, open_elsewhere};
 pub use produced::{produced, unfinished};
@@ -33,6 +33,7 @@ pub struct Session {
     pub source: String,
     pub title: Option<String>,
     pub model: Option<String>,
+    /// Read for turns alone: `Store::briefing`.
     pub system_prompt: Option<String>,
     pub session_key: Option<String>,
     pub chat_id: Option<String>,

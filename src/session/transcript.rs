@@ -7,6 +7,9 @@ use serde_json::Value;
 /// What stands before the JSON of a multimodal list of parts in `messages.content`.
 const PARTS_PREFIX: &str = "\0json:";
 
+/// The kind of rows that a model reads and no person sees.
+pub const HIDDEN: &str = "hidden";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     System,
@@ -105,6 +108,10 @@ pub struct Message {
     pub reasoning_content: Option<String>,
     pub reasoning_details: Option<Value>,
     pub timestamp: f64,
+    /// Set where a program said it and not a person: what kind of note it is. A model is given it like all others.
+    pub display_kind: Option<String>,
+    /// Its writer wants no person to see it.
+    pub model_only: bool,
 }
 
 impl Message {
@@ -114,6 +121,11 @@ impl Message {
             .clone()
             .map(Content::Text)
             .or_else(|| self.content.clone())
+    }
+
+    /// Whether it is for the model alone.
+    pub fn is_hidden(&self) -> bool {
+        self.model_only || self.display_kind.as_deref() == Some(HIDDEN)
     }
 
     #[cfg(test)]
@@ -131,6 +143,8 @@ impl Message {
             reasoning_content: None,
             reasoning_details: None,
             timestamp: 0.0,
+            display_kind: None,
+            model_only: false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Store, StoreError, lineage, messages, sessions, turns};
+use super::{Store, StoreError, lineage, retract, sessions, turns};
 
 impl Store {
     /// The agent that was chosen for this session alone.
@@ -89,7 +89,7 @@ impl Store {
             }
             let rows = turns::rows_of_agent(c, &session_id)?;
             if let Some(rows) = rows.as_ref().filter(|rows| !rows.is_empty()) {
-                messages::retract_rows(c, &session_id, rows)?;
+                retract::retract_rows(c, &session_id, rows)?;
             }
             c.execute(
                 "UPDATE hermesd_turns SET running = 0, words = NULL WHERE session_id = ?1",

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value, json};
 
+use super::chat_columns::{self, RowBefore};
 use super::routing::{entry, live_row, session_of};
 use super::{StoreError, earlier, lenient, sessions};
 use crate::clock;
@@ -15,37 +16,27 @@ pub(super) struct Displaced {
     pub(super) entry: Option<String>,
     /// The session that was on the chat and that the binding ended: id, its `ended_at` and `end_reason` before.
     pub(super) outgoing: Option<(String, Option<f64>, Option<String>)>,
-    /// The columns of the incoming session before: those of [`CHAT_COLUMNS`], in order, and how it had ended.
+    /// The columns of the incoming session before: those of `CHAT_COLUMNS`, in order, and how it had ended.
     pub(super) incoming: Vec<Option<String>>,
     pub(super) ended: (Option<f64>, Option<String>),
     /// Where the chat's conversation had gone, if the chat was on none: its session and the place.
     #[serde(default)]
     pub(super) left: Option<(String, String)>,
+    /// The rows of the conversation before, the incoming session's among them. Older journals have none.
+    #[serde(default)]
+    pub(super) rows: Vec<RowBefore>,
 }
 
 impl Displaced {
     /// The key of the chat that the incoming session was on before.
     pub(super) fn key_before(&self) -> Option<String> {
-        let column = CHAT_COLUMNS
-            .iter()
-            .position(|name| *name == "session_key")?;
-        self.incoming.get(column)?.clone()
+        chat_columns::key_in(&self.incoming).map(str::to_owned)
     }
 }
 
-pub(super) const CHAT_COLUMNS: [&str; 8] = [
-    "source",
-    "user_id",
-    "session_key",
-    "chat_id",
-    "chat_type",
-    "thread_id",
-    "display_name",
-    "origin_json",
-];
-
 /// Ends that mean only "the program went away", not that somebody closed the conversation.
-pub(super) const SOFT_ENDS: &str = "('agent_close', 'ws_orphan_reap')";
+pub(super) const SOFT_ENDS: &str =
+    "('agent_close', 'ws_orphan_reap', 'superseded_by_resume', 'startup_orphan_reap')";
 
 /// Puts the chat behind `key` on `session_id`: the outgoing session ends, the incoming one is reopened and takes the
 /// chat's columns. Returns what that displaced.
@@ -62,45 +53,20 @@ pub(super) fn bind(
     let outgoing = match live_row(c, before.as_deref().and_then(session_of))? {
         // One that is on its way to another chat goes on there.
         Some(session) if session.id != session_id && earlier::is_at(&session, key) => {
-            end_switched(c, &session.id, now)?
+            end_switched(c, &session.id)?
         }
         _ => None,
     };
 
-    let columns = CHAT_COLUMNS.join(", ");
-    let (incoming, ended) = c
-        .prepare_cached(&format!(
-            "SELECT {columns}, ended_at, end_reason FROM sessions WHERE id = ?1"
-        ))?
+    let rows = chat_columns::rows_to_bind(c, session_id)?;
+    let ended = c
+        .prepare_cached("SELECT ended_at, end_reason FROM sessions WHERE id = ?1")?
         .query_row([session_id], |row| {
-            let columns = (0..CHAT_COLUMNS.len())
-                .map(|i| lenient::text(row, i))
-                .collect::<Result<Vec<_>, _>>()?;
-            Ok((
-                columns,
-                (
-                    lenient::seconds(row, CHAT_COLUMNS.len())?,
-                    lenient::text(row, CHAT_COLUMNS.len() + 1)?,
-                ),
-            ))
+            Ok((lenient::seconds(row, 0)?, lenient::text(row, 1)?))
         })?;
     let origin = origin(before.as_deref(), source);
-    c.prepare_cached(
-        "UPDATE sessions SET source = ?2, user_id = ?3, session_key = ?4, chat_id = ?5, chat_type = ?6, thread_id = ?7,
-                display_name = COALESCE(?8, display_name), origin_json = ?9
-         WHERE id = ?1",
-    )?
-    .execute(params![
-        session_id,
-        source.platform,
-        source.user_id,
-        key,
-        source.chat_id,
-        source.chat_type.as_str(),
-        source.thread_id,
-        source.chat_name,
-        origin.to_string(),
-    ])?;
+    chat_columns::give(c, &rows, key, source, &origin)?;
+    chat_columns::touch(c, session_id, now)?;
     if ended != (None, None) {
         sessions::reopen(c, session_id)?;
     }
@@ -119,9 +85,13 @@ pub(super) fn bind(
     Ok(Displaced {
         entry: before,
         outgoing,
-        incoming,
+        incoming: rows
+            .first()
+            .map(|row| row.columns.clone())
+            .unwrap_or_default(),
         ended,
         left,
+        rows,
     })
 }
 
@@ -130,24 +100,29 @@ pub(super) fn bind(
 fn end_switched(
     c: &Connection,
     id: &str,
-    now: f64,
 ) -> Result<Option<(String, Option<f64>, Option<String>)>, StoreError> {
     let before = c
-        .prepare_cached(&format!(
-            "SELECT ended_at, end_reason FROM sessions WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
-        ))?
+        .prepare_cached("SELECT ended_at, end_reason FROM sessions WHERE id = ?1")?
         .query_row([id], |row| {
-            Ok((id.to_owned(), lenient::seconds(row, 0)?, lenient::text(row, 1)?))
+            Ok((
+                id.to_owned(),
+                lenient::seconds(row, 0)?,
+                lenient::text(row, 1)?,
+            ))
         })
         .optional()?;
-    if before.is_some() {
-        c.execute(
-            "UPDATE sessions SET ended_at = ?2, end_reason = 'session_switch' WHERE id = ?1",
-            params![id, now],
-        )?;
-    }
-    Ok(before)
+    let ended = sessions::end_at_boundary(c, id, "session_switch")?;
+    Ok(before.filter(|_| ended))
 }
+
+/// Keys of an entry that belong to its session. Hermes begins a fresh entry when the session changes.
+const OF_ONE_SESSION: [&str; 5] = [
+    "active_turn_token",
+    "active_turn_started_at",
+    "prev_session_id",
+    "model_override",
+    "metadata",
+];
 
 /// The entry as Hermes writes it after a switch: counters at zero, flags down. Keys that we do not know are kept.
 fn new_entry(
@@ -161,6 +136,11 @@ fn new_entry(
     let mut entry: Map<String, Value> = before
         .and_then(|text| serde_json::from_str(text).ok())
         .unwrap_or_default();
+    if entry.get("session_id").and_then(Value::as_str) != Some(session_id) {
+        entry.retain(|name, _| {
+            !OF_ONE_SESSION.contains(&name.as_str()) && !name.starts_with("resume_")
+        });
+    }
     let stamp = clock::iso_local(now);
     let fields = json!({
         "session_key": key,
@@ -196,7 +176,7 @@ fn new_entry(
 }
 
 /// The source as it is now, over what the entry said of it before: Hermes writes more of a chat than a message tells.
-fn origin(before: Option<&str>, source: &Source) -> Value {
+pub(super) fn origin(before: Option<&str>, source: &Source) -> Value {
     let before = before.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let mut merged: Map<String, Value> = before
         .and_then(|entry| entry.get("origin")?.as_object().cloned())

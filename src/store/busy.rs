@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::features::{self, Feature};
 use super::{Store, StoreError, lenient, sessions, turns};
 use crate::clock;
 
@@ -35,11 +36,15 @@ fn compressing(c: &Connection, session_id: &str) -> Result<Option<String>, Store
 /// A transcript that ends with a question, a tool call or a tool's result waits for an answer. Words of our own do not
 /// count: whether they are being answered we know ourselves.
 fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
-    let mut statement = c.prepare_cached(
+    let kind = match features::has(c, Feature::DisplayKind)? {
+        true => "display_kind",
+        false => "NULL",
+    };
+    let mut statement = c.prepare_cached(&format!(
         "SELECT id, role, CASE WHEN octet_length(tool_calls) > 4 THEN 1
-                               ELSE COALESCE(tool_calls NOT IN ('', '[]', 'null'), 0) END, timestamp
-         FROM messages WHERE session_id = ?1 AND active = 1 ORDER BY id DESC LIMIT 1",
-    )?;
+                               ELSE COALESCE(tool_calls NOT IN ('', '[]', 'null'), 0) END, timestamp, {kind}
+         FROM messages WHERE session_id = ?1 AND active = 1 ORDER BY id DESC LIMIT 1"
+    ))?;
     let tail = statement
         .query_row([session_id], |row| {
             let seconds = lenient::seconds(row, 3)?.unwrap_or_default();
@@ -48,10 +53,11 @@ fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreE
                 lenient::text(row, 1)?,
                 row.get::<_, bool>(2)?,
                 seconds,
+                lenient::text(row, 4)?.is_none_or(|kind| kind.is_empty()),
             ))
         })
         .optional()?;
-    let Some((row, role, calls_tools, at)) = tail else {
+    let Some((row, role, calls_tools, at, is_said)) = tail else {
         return Ok(None);
     };
     let silent = clock::now() - at;
@@ -59,7 +65,8 @@ fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreE
         return Ok(None);
     }
     let what = match role.as_deref() {
-        Some("user") => "its last message has no answer yet",
+        // A note of a program waits for nothing.
+        Some("user") if is_said => "its last message has no answer yet",
         Some("tool") => "a tool's result has no answer yet",
         Some("assistant") if calls_tools => "a tool is at work",
         _ => return Ok(None),

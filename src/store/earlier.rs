@@ -5,17 +5,19 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::binding::{CHAT_COLUMNS, Displaced};
+use super::binding::Displaced;
 use super::routing::{entry, live, live_row, session_of};
-use super::{StoreError, TERMINAL, lineage, moves};
+use super::{StoreError, TERMINAL, chat_columns, lineage, moves};
 use crate::clock;
 use crate::session::{Session, TERMINAL_SOURCES};
 
 /// Ends that close no conversation: a program went away, or the chat switched to another session.
-const NO_BOUNDARY: [&str; 5] = [
+const NO_BOUNDARY: [&str; 7] = [
     "session_switch",
     "agent_close",
     "ws_orphan_reap",
+    "superseded_by_resume",
+    "startup_orphan_reap",
     "cli_close",
     "tui_close",
 ];
@@ -58,9 +60,8 @@ pub(super) fn look(
             },
         });
     }
-    let ended = session.end_reason.as_deref().unwrap_or("session_switch");
     match displaced.outgoing {
-        Some(_) if !NO_BOUNDARY.contains(&ended) => Ok(Earlier::Closed),
+        Some(_) if is_closed(&session) => Ok(Earlier::Closed),
         _ => Ok(Earlier::Here(session.id)),
     }
 }
@@ -89,6 +90,12 @@ pub(super) fn is_at(session: &Session, key: &str) -> bool {
         Some(own) => own == key,
         None => !TERMINAL_SOURCES.contains(&session.source.as_str()),
     }
+}
+
+/// Whether its end closed the conversation.
+pub(super) fn is_closed(session: &Session) -> bool {
+    let reason = session.end_reason.as_deref();
+    reason.is_some_and(|reason| !NO_BOUNDARY.contains(&reason))
 }
 
 /// Undoes a binding. A chat that has moved on meanwhile is left there; the session that it left behind still loses the
@@ -120,19 +127,15 @@ pub(super) fn unbind(
             }
         }
     }
-    let assignments: Vec<String> = CHAT_COLUMNS
-        .iter()
-        .enumerate()
-        .map(|(i, name)| format!("{name} = ?{}", i + 3))
-        .collect();
-    let assignments = assignments.join(", ");
-    let sql = format!("UPDATE sessions SET {assignments} WHERE id = ?1 AND session_key = ?2");
     let mut restored = false;
     for id in lineage::lineage(c, session_id)? {
-        let mut values = vec![Some(id.clone()), Some(key.to_owned())];
-        values.extend(displaced.incoming.iter().cloned());
-        let changed = c.execute(&sql, rusqlite::params_from_iter(values))?;
-        restored |= changed == 1 && id == session_id;
+        let row = displaced.rows.iter().find(|row| row.id == id);
+        let columns = row.map_or(&displaced.incoming, |row| &row.columns);
+        let changed = chat_columns::write(c, &id, columns, Some(key))?;
+        restored |= changed && id == session_id;
+        if let (true, Some(row)) = (changed, row) {
+            chat_columns::restore_activity(c, &id, row.active_at)?;
+        }
     }
     if restored && !is_back(c, scope, session_id, displaced)? {
         // Ending is first-writer-wins: an end that another program wrote meanwhile stays. A switch only says that the chat

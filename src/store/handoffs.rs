@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use rusqlite::{OptionalExtension, ToSql, params};
 
 use super::journal::{self, Evidence};
-use super::messages::Said;
+use super::retract::Said;
 use super::{
     Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, binding, deliveries,
-    lenient, lineage, messages, moves, sessions, turns,
+    lenient, lineage, moves, retract, sessions, turns,
 };
 use crate::agent::Reply;
 use crate::clock;
@@ -346,12 +346,12 @@ impl Store {
                     if let Some(usage) = answer.reply.usage {
                         turns::count(c, &session_id, usage)?;
                     }
-                    messages::say(c, &session_id, &answer.notice, &answer.reply)?
+                    retract::say(c, &session_id, &answer.notice, &answer.reply)?
                 }
                 Scribe::TheAgent => {
                     let mut rows = turns::rows_of_agent(c, &session_id)?.unwrap_or_default();
                     let end = TurnEnd::Answered(answer.reply.clone());
-                    rows.extend(turns::end(c, &session_id, &end)?.unwrap_or_default());
+                    rows.extend(turns::end_notice(c, &session_id, &end)?.unwrap_or_default());
                     Said::of(rows, &answer.notice)
                 }
             };

@@ -8,9 +8,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::messages::{self, NewMessage};
+use super::messages::NewMessage;
 use super::{
-    Begun, Delivery, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, lineage,
+    Begun, Delivery, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, lineage, retract,
     sessions, turns,
 };
 use crate::clock;
@@ -159,7 +159,7 @@ impl Store {
         let session_id = session_id.to_owned();
         self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
-            let Some(words) = messages::rewind_last(c, &session_id)? else {
+            let Some(words) = retract::rewind_last(c, &session_id)? else {
                 return Ok(None);
             };
             let mut update = c.prepare_cached(&format!(

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
 use super::binding::Displaced;
 use super::handoffs::with_notice_stays;
-use super::messages::{self, Said};
+use super::retract::{self, Said};
 use super::{Claim, Store, StoreError, deliveries, earlier, lenient, sessions};
 use crate::clock;
 use crate::handoff::{Handoff, Stage, State, Via};
@@ -18,6 +18,8 @@ use crate::session::Session;
 /// The bindings that a transaction changes: they have to reach the mirror after the commit.
 pub(super) struct Changed<'a> {
     pub(super) scope: &'a str,
+    /// The profile of rows that the transaction makes.
+    pub(super) profile: &'a str,
     pub(super) keys: Vec<String>,
 }
 
@@ -28,7 +30,9 @@ impl Store {
         T: Send + 'static,
         F: Fn(&Connection, &mut Changed<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        let changed = self.write(within(self.scope(), work)).await?;
+        let changed = self
+            .write(within(self.scope(), self.profile(), work))
+            .await?;
         self.mirror_changed(changed).await
     }
 
@@ -38,7 +42,9 @@ impl Store {
         T: Send + 'static,
         F: Fn(&Connection, &mut Changed<'_>) -> Result<T, StoreError> + Send + 'static,
     {
-        let changed = self.write_unflushed(within(self.scope(), work)).await?;
+        let changed = self
+            .write_unflushed(within(self.scope(), self.profile(), work))
+            .await?;
         self.mirror_changed(changed).await
     }
 
@@ -53,11 +59,13 @@ impl Store {
 /// The work of a transaction, which returns the bindings that it has changed as well.
 fn within<T>(
     scope: String,
+    profile: String,
     work: impl Fn(&Connection, &mut Changed<'_>) -> Result<T, StoreError>,
 ) -> impl Fn(&Connection) -> Result<(T, Vec<String>), StoreError> {
     move |c| {
         let mut changed = Changed {
             scope: &scope,
+            profile: &profile,
             keys: Vec::new(),
         };
         let value = work(c, &mut changed)?;
@@ -349,7 +357,7 @@ fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<bool,
     }
     let said = said.as_deref().and_then(Said::parse);
     let retracted = match &said {
-        Some(said) => messages::retract(c, &session, said)?,
+        Some(said) => retract::retract(c, &session, said)?,
         None => true,
     };
     deliveries::abandon(c, id)?;

@@ -7,10 +7,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::binding::CHAT_COLUMNS;
 use super::journal::{self, Changed};
 use super::sessions::LONGEST_LINEAGE;
-use super::{Store, StoreError, lenient, routing, sessions, turns};
+use super::{Store, StoreError, chat_columns, lenient, routing, sessions, turns};
 use crate::clock;
 
 impl Store {
@@ -46,6 +45,7 @@ pub(super) fn ancestors(c: &Connection, id: &str) -> Result<Vec<String>, StoreEr
            AND CASE WHEN json_valid(COALESCE(child.model_config, '{}'))
                     THEN json_extract(COALESCE(child.model_config, '{}'), '$._branched_from') IS NULL
                      AND json_extract(COALESCE(child.model_config, '{}'), '$._delegate_from') IS NULL
+                     AND json_extract(COALESCE(child.model_config, '{}'), '$._reset_from') IS NOT child.parent_session_id
                     ELSE 1 END",
     )?;
     let mut lineage = vec![id.to_owned()];
@@ -175,11 +175,9 @@ fn move_chat(
         rename_in_entry(c, changed, &key, &entry, tip)?;
     }
     if let (None, Some((ancestor, _))) = (own, from) {
-        let columns = CHAT_COLUMNS.join(", ");
-        let sql = format!(
-            "UPDATE sessions SET ({columns}) = (SELECT {columns} FROM sessions WHERE id = ?1) WHERE id = ?2"
-        );
-        c.execute(&sql, [ancestor.as_str(), tip])?;
+        if let Some(columns) = chat_columns::read(c, ancestor)? {
+            chat_columns::write(c, tip, &columns, None)?;
+        }
     }
     Ok(())
 }

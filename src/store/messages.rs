@@ -1,9 +1,10 @@
 //! Rows of `messages`: appending them as Hermes does, and loading a transcript.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use super::{Store, StoreError, lenient, sessions, turns};
+use super::features::{self, Feature};
+use super::{Store, StoreError, chat_columns, lenient, sessions};
 use crate::agent::Reply;
 use crate::clock;
 use crate::session::Session;
@@ -16,6 +17,9 @@ const SHORT_BYTES: i64 = 256 << 10;
 /// memory.
 const LONGEST: usize = 16 << 20;
 
+/// How Hermes marks words that a program says to the agent.
+const NOTICE: &str = "internal_notification";
+
 /// A row to append.
 #[derive(Debug, Clone)]
 pub struct NewMessage {
@@ -27,6 +31,8 @@ pub struct NewMessage {
     pub finish_reason: Option<String>,
     pub reasoning: Option<String>,
     pub platform_message_id: Option<String>,
+    /// What Hermes calls a row that is not a person's words, where the file has that.
+    pub display_kind: Option<&'static str>,
 }
 
 impl NewMessage {
@@ -40,6 +46,15 @@ impl NewMessage {
             finish_reason: None,
             reasoning: None,
             platform_message_id: None,
+            display_kind: None,
+        }
+    }
+
+    /// Words of ours to the agent.
+    pub fn notice(text: &str) -> NewMessage {
+        NewMessage {
+            display_kind: Some(NOTICE),
+            ..NewMessage::text(Role::User, text)
         }
     }
 
@@ -68,7 +83,8 @@ impl Store {
         messages: Vec<NewMessage>,
     ) -> Result<Vec<i64>, StoreError> {
         let session_id = session_id.to_owned();
-        self.write(move |c| append(c, &session_id, &messages)).await
+        self.write(move |c| append(c, &sessions::tip(c, &session_id)?, &messages))
+            .await
     }
 
     /// What an agent has to know before a turn, in one look: the live end of the session, and what was said there before
@@ -79,7 +95,13 @@ impl Store {
         row: Option<i64>,
     ) -> Result<Option<(Session, Transcript)>, StoreError> {
         let before = row.unwrap_or(i64::MAX);
-        let session = self.look(|c| sessions::by_id(c, &sessions::tip(c, session_id)?))?;
+        let session = self.look(|c| {
+            let mut session = sessions::by_id(c, &sessions::tip(c, session_id)?)?;
+            if let Some(session) = &mut session {
+                session.system_prompt = sessions::system_prompt(c, &session.id)?;
+            }
+            Ok(session)
+        })?;
         let Some(session) = session else {
             return Ok(None);
         };
@@ -122,7 +144,7 @@ impl Store {
 /// that inserts there makes both full-text indexes write themselves out, which costs more than all the rest.
 pub(super) const STAGE: &str = "PRAGMA temp_store = MEMORY;
 CREATE TEMP TABLE said (id INTEGER PRIMARY KEY, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
-                        reasoning, platform_message_id, timestamp);";
+                        reasoning, platform_message_id, timestamp, display_kind);";
 
 /// Appends the rows and bumps the session's counters, as Hermes' own append does. Returns the rows' ids.
 pub(super) fn append(
@@ -141,6 +163,7 @@ pub(super) fn append(
          WHERE id = ?1",
     )?;
     bump.execute(params![session_id, rows.len() as i64, tool_calls as i64])?;
+    chat_columns::touch(c, session_id, clock::now())?;
     Ok(rows)
 }
 
@@ -157,13 +180,17 @@ pub(super) fn append_one(
 fn stage(c: &Connection, session_id: &str, message: &NewMessage) -> Result<i64, StoreError> {
     let tool_calls = (!message.tool_calls.is_empty())
         .then(|| Value::from(message.tool_calls.clone()).to_string());
+    let display_kind = match message.display_kind {
+        Some(kind) if features::has(c, Feature::DisplayKind)? => Some(kind),
+        _ => None,
+    };
     let mut insert = c.prepare_cached(
         "INSERT INTO said (id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
-                           reasoning, platform_message_id, timestamp)
+                           reasoning, platform_message_id, timestamp, display_kind)
          VALUES (1 + COALESCE((SELECT MAX(id) FROM said),
                               MAX(COALESCE((SELECT MAX(id) FROM messages), 0),
                                   COALESCE((SELECT seq FROM sqlite_sequence WHERE name = 'messages'), 0))),
-                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+                 ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
     )?;
     Ok(insert.insert(params![
         session_id,
@@ -176,22 +203,30 @@ fn stage(c: &Connection, session_id: &str, message: &NewMessage) -> Result<i64, 
         message.reasoning,
         message.platform_message_id,
         clock::now(),
+        display_kind,
     ])?)
 }
 
 /// The end of every transaction: what was said in it takes its place.
 pub(super) fn put_in_place(c: &Connection) -> Result<(), StoreError> {
-    let mut said = c.prepare_cached("SELECT 1 FROM said")?;
-    if !said.exists([])? {
-        return Ok(());
-    }
-    c.prepare_cached(
-        "INSERT INTO messages (id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
-                               reasoning, platform_message_id, timestamp, active)
-         SELECT id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason, reasoning,
-                platform_message_id, timestamp, 1 FROM said ORDER BY id",
-    )?
-    .execute([])?;
+    let mut said = c.prepare_cached("SELECT MAX(display_kind IS NOT NULL) FROM said")?;
+    let sql = match said.query_row([], |row| row.get::<_, Option<bool>>(0))? {
+        None => return Ok(()),
+        Some(false) => {
+            "INSERT INTO messages (id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
+                                   reasoning, platform_message_id, timestamp, active)
+             SELECT id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason, reasoning,
+                    platform_message_id, timestamp, 1 FROM said ORDER BY id"
+        }
+        // Not every file has this column.
+        Some(true) => {
+            "INSERT INTO messages (id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
+                                   reasoning, platform_message_id, timestamp, display_kind, active)
+             SELECT id, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason, reasoning,
+                    platform_message_id, timestamp, display_kind, 1 FROM said ORDER BY id"
+        }
+    };
+    c.prepare_cached(sql)?.execute([])?;
     c.prepare_cached("DELETE FROM said")?.execute([])?;
     Ok(())
 }
@@ -218,185 +253,6 @@ pub(super) fn count_model_call(c: &Connection, session_id: &str) -> Result<(), S
     Ok(())
 }
 
-/// What a handoff said in a transcript, so that it can be taken back.
-#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
-pub(super) struct Said {
-    rows: Vec<i64>,
-    /// The words of the first row, by which a copy of it is found.
-    #[serde(default)]
-    notice: Option<String>,
-    /// The counters that were NULL before.
-    #[serde(default)]
-    no_message_count: bool,
-    #[serde(default)]
-    no_api_call_count: bool,
-}
-
-impl Said {
-    pub(super) fn of(rows: Vec<i64>, notice: &str) -> Said {
-        Said {
-            rows,
-            notice: Some(notice.to_owned()),
-            ..Said::default()
-        }
-    }
-
-    /// From the journal, whose older rows hold the row ids alone.
-    pub(super) fn parse(text: &str) -> Option<Said> {
-        let rows = |text| {
-            serde_json::from_str(text).map(|rows| Said {
-                rows,
-                ..Said::default()
-            })
-        };
-        serde_json::from_str(text).or_else(|_| rows(text)).ok()
-    }
-}
-
-/// A notice to the agent and its answer.
-pub(super) fn say(
-    c: &Connection,
-    session_id: &str,
-    notice: &str,
-    reply: &Reply,
-) -> Result<Said, StoreError> {
-    let mut said = c
-        .prepare_cached(
-            "SELECT message_count IS NULL, api_call_count IS NULL FROM sessions WHERE id = ?1",
-        )?
-        .query_row([session_id], |row| {
-            Ok(Said {
-                rows: Vec::new(),
-                notice: Some(notice.to_owned()),
-                no_message_count: row.get(0)?,
-                no_api_call_count: row.get(1)?,
-            })
-        })?;
-    said.rows = append(
-        c,
-        session_id,
-        &[
-            NewMessage::text(Role::User, notice),
-            NewMessage::answer(reply),
-        ],
-    )?;
-    count_model_call(c, session_id)?;
-    Ok(said)
-}
-
-/// Takes it out of the live transcript and out of the counters without erasing it, as a rewind does. Rows that a compaction has
-/// replaced by copies are taken out by their copies. False: a compaction left no copy, so the words may stand in its summary.
-pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<bool, StoreError> {
-    let mut rows = said.rows.clone();
-    let mut complete = true;
-    if replaced(c, session_id, said)? {
-        let copies = match &said.notice {
-            Some(notice) => turns::rows_from(c, session_id, notice)?,
-            None => Vec::new(),
-        };
-        complete = !copies.is_empty();
-        rows.extend(copies);
-    }
-    take_out(c, session_id, &rows, said)?;
-    Ok(complete)
-}
-
-/// The same for rows that were just looked up.
-pub(super) fn retract_rows(
-    c: &Connection,
-    session_id: &str,
-    rows: &[i64],
-) -> Result<(), StoreError> {
-    take_out(c, session_id, rows, &Said::default())
-}
-
-/// Whether a compaction, or an agent that writes its rows anew, has put others in the place of some of these rows.
-fn replaced(c: &Connection, session_id: &str, said: &Said) -> Result<bool, StoreError> {
-    let mut statement = c.prepare_cached(
-        "SELECT COALESCE(compacted, 0) <> 0 FROM messages WHERE id = ?1 AND session_id = ?2",
-    )?;
-    for row in &said.rows {
-        let compacted = statement
-            .query_row(params![row, session_id], |row| row.get(0))
-            .optional()?;
-        if compacted.unwrap_or(true) {
-            return Ok(true);
-        }
-    }
-    // The agent wrote the rows and they were not found when it ended.
-    Ok(said.rows.is_empty() && said.notice.is_some())
-}
-
-fn take_out(c: &Connection, session_id: &str, rows: &[i64], said: &Said) -> Result<(), StoreError> {
-    let mut taken = 0;
-    for row in rows {
-        taken += c.execute(
-            "UPDATE messages SET active = 0 WHERE id = ?1 AND session_id = ?2 AND active = 1",
-            params![row, session_id],
-        )?;
-    }
-    c.execute(
-        "UPDATE sessions SET
-           message_count = CASE WHEN ?3 AND COALESCE(message_count, 0) <= ?2 THEN NULL
-                                ELSE MAX(0, COALESCE(message_count, 0) - ?2) END,
-           api_call_count = CASE WHEN ?4 AND COALESCE(api_call_count, 0) <= 1 THEN NULL
-                                 ELSE MAX(0, COALESCE(api_call_count, 0) - 1) END
-         WHERE id = ?1",
-        params![
-            session_id,
-            taken as i64,
-            said.no_message_count,
-            said.no_api_call_count
-        ],
-    )?;
-    Ok(())
-}
-
-/// What Hermes' summaries of a compacted conversation have in them.
-const SUMMARY_MARKS: [&str; 2] = ["[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:"];
-
-/// Takes the last words that a person said, and all that came after them, out of the live transcript; as a rewind does.
-/// Returns the words. `None`: there are none, or a summary of what was said before stands in their place or behind them.
-pub(super) fn rewind_last(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
-    let last: Option<(i64, Option<String>)> = c
-        .prepare_cached(
-            "SELECT id, content FROM messages
-             WHERE session_id = ?1 AND active = 1 AND role = 'user' ORDER BY id DESC LIMIT 1",
-        )?
-        .query_row([session_id], |row| {
-            Ok((row.get(0)?, lenient::text(row, 1)?))
-        })
-        .optional()?;
-    let Some((from, words)) = last else {
-        return Ok(None);
-    };
-    let summary = c
-        .prepare_cached(
-            "SELECT 1 FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND +id >= ?2 AND active = 1
-               AND (instr(content, ?3) > 0 OR instr(content, ?4) > 0)",
-        )?
-        .exists(params![
-            session_id,
-            from,
-            SUMMARY_MARKS[0],
-            SUMMARY_MARKS[1]
-        ])?;
-    if summary {
-        return Ok(None);
-    }
-    let taken = c.execute(
-        "UPDATE messages SET active = 0 WHERE likelihood(session_id = ?1, 0.000001) AND +id >= ?2 AND active = 1",
-        params![session_id, from],
-    )?;
-    c.execute(
-        "UPDATE sessions SET rewind_count = COALESCE(rewind_count, 0) + 1,
-                message_count = MAX(0, COALESCE(message_count, 0) - ?2) WHERE id = ?1",
-        params![session_id, taken as i64],
-    )?;
-    let words = words.map(|words| Content::decode(words).plain());
-    Ok(Some(words.unwrap_or_default()))
-}
-
 /// Whether a transcript is short, in messages and in bytes. Tells without reading the texts themselves.
 fn is_short(c: &Connection, session_id: &str, before: i64) -> Result<bool, StoreError> {
     let mut statement = c.prepare_cached(
@@ -417,8 +273,12 @@ fn transcript(
     before: i64,
     longest: usize,
 ) -> Result<Transcript, StoreError> {
+    let display = match features::has(c, Feature::DisplayKind)? {
+        true => "display_kind, display_metadata",
+        false => "NULL, NULL",
+    };
     // `octet_length` does not read the text, and neither is it read where it is too long.
-    let mut statement = c.prepare_cached(
+    let mut statement = c.prepare_cached(&format!(
         "SELECT id, role,
                 CASE WHEN octet_length(content) > ?3 THEN NULL ELSE content END,
                 CASE WHEN octet_length(api_content) > ?3 THEN NULL ELSE api_content END,
@@ -429,9 +289,9 @@ fn transcript(
                 CASE WHEN octet_length(reasoning_content) > ?3 THEN NULL ELSE reasoning_content END,
                 CASE WHEN octet_length(reasoning_details) > ?3 THEN NULL ELSE reasoning_details END,
                 timestamp,
-                CASE WHEN octet_length(content) > ?3 THEN octet_length(content) END
-         FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND active = 1 AND +id < ?2 ORDER BY +id",
-    )?;
+                CASE WHEN octet_length(content) > ?3 THEN octet_length(content) END, {display}
+         FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND active = 1 AND +id < ?2 ORDER BY +id"
+    ))?;
     let most = i64::try_from(longest).unwrap_or(i64::MAX);
     let rows = statement.query(params![session_id, before, most])?;
     let rows = lenient::readable(rows, "messages", |row| {
@@ -482,5 +342,7 @@ fn message(row: &Row<'_>) -> rusqlite::Result<Option<Message>> {
         reasoning_content: text(9)?,
         reasoning_details: json(10)?,
         timestamp: lenient::seconds(row, 11)?.unwrap_or_default(),
+        display_kind: text(13)?.filter(|kind| !kind.is_empty()),
+        model_only: json(14)?.is_some_and(|metadata| metadata["model_only"] == Value::Bool(true)),
     }))
 }

@@ -3,9 +3,11 @@
 //! One thread writes and groups commits; readers stand beside it. Hermes' own tables are shared with other programs,
 //! so every change of a handoff is a compare-and-set, and tables of ours are called `hermesd_*`.
 
+mod adopt;
 mod agents;
 mod binding;
 mod busy;
+mod chat_columns;
 mod chat_moves;
 mod checkpoint;
 mod commit;
@@ -34,12 +36,14 @@ mod plans;
 mod prune;
 mod readers;
 mod rehearsal;
+mod retract;
 mod routing;
 mod schema;
 mod search;
 mod sessions;
 mod terminals;
 mod tokenizer;
+mod trigram;
 mod trouble;
 mod turns;
 mod writer;
@@ -86,6 +90,8 @@ struct Inner {
     file: open::File,
     /// Hermes' name for this home's share of the routing table.
     scope: String,
+    /// Hermes' name for the profile that this home is.
+    profile: String,
     // Readers are dropped before the writer, whose connection closes last and leaves no log behind.
     readers: readers::Readers,
     writer: writer::Writer,
@@ -117,7 +123,8 @@ impl Store {
             checkpoints,
             meter.clone(),
         );
-        Ok(Store::new(home, file, journal, writer, meter))
+        let profile = options.profile.clone();
+        Ok(Store::new(home, profile, file, journal, writer, meter))
     }
 
     /// Opens the `state.db` of a home that cannot be served, for reading. Every write fails with the reason.
@@ -128,11 +135,13 @@ impl Store {
             writer::Writer::refusing(path.clone(), why),
         );
         let file = open::File::new(path);
-        Ok(Store::new(home, file, journal, writer, Database::default()))
+        let meter = Database::default();
+        Ok(Store::new(home, None, file, journal, writer, meter))
     }
 
     fn new(
         home: &Path,
+        profile: Option<String>,
         file: open::File,
         journal: Journal,
         writer: writer::Writer,
@@ -150,6 +159,7 @@ impl Store {
                 writer,
                 meter,
                 scope: sessions_dir.to_string_lossy().into_owned(),
+                profile: profile.unwrap_or("default".to_owned()),
                 file,
                 mirror: routing::Mirror::default(),
             }),
@@ -176,6 +186,10 @@ impl Store {
 
     fn scope(&self) -> String {
         self.inner.scope.clone()
+    }
+
+    fn profile(&self) -> String {
+        self.inner.profile.clone()
     }
 
     /// Runs `work` in a write transaction, together with whatever else is waiting; returns when it is committed and on the

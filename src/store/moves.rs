@@ -3,7 +3,8 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::binding::{self, CHAT_COLUMNS, Displaced};
+use super::binding::{self, Displaced};
+use super::chat_columns::{self, CHAT_COLUMNS};
 use super::earlier::{self, Earlier};
 use super::journal::Changed;
 use super::{
@@ -57,9 +58,7 @@ impl Store {
             let id = lineage::settle(c, changed, &id)?;
             let session = free_to_move(c, &id)?;
             let departure = depart(c, changed, &session, TERMINAL, mirrored.as_deref())?;
-            if !TERMINAL_SOURCES.contains(&session.source.as_str()) {
-                give_terminal_columns(c, &id)?;
-            }
+            give_terminal_columns(c, &id)?;
             if departure.is_some() {
                 // A chat owned it: a terminal that it had before is no longer waited for.
                 c.execute(
@@ -295,37 +294,41 @@ fn earlier_conversation(
     })
 }
 
-/// Those that it had before it went to a chat; one that was born in a chat gets those of a fresh terminal session.
+/// Takes the chat's columns from every row of a conversation that has them. Hermes would bring the chat back to a row before
+/// the tip that still names it.
 fn give_terminal_columns(c: &Connection, id: &str) -> Result<(), StoreError> {
+    let at_home = |source: &str| TERMINAL_SOURCES.contains(&source);
+    let mut columns = vec![None; CHAT_COLUMNS.len()];
+    for row in lineage::lineage(c, id)? {
+        let Some(session) = sessions::by_id(c, &row)? else {
+            continue;
+        };
+        if at_home(&session.source) && session.session_key.is_none() {
+            continue;
+        }
+        if columns[0].is_none() {
+            columns[0] = Some(source_before(c, id)?);
+        }
+        chat_columns::write(c, &row, &columns, None)?;
+    }
+    Ok(())
+}
+
+/// The terminal that a session was in before it went to a chat. One that was born in a chat gets that of Hermes' CLI.
+fn source_before(c: &Connection, id: &str) -> Result<String, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT displaced FROM hermesd_handoffs
          WHERE session_id = ?1 AND state = 'completed' AND displaced IS NOT NULL ORDER BY id DESC",
     )?;
     let rows = statement.query_map([id], |row| row.get::<_, String>(0))?;
-    let mut columns = vec![None; CHAT_COLUMNS.len()];
-    columns[0] = Some("cli".to_owned());
     for row in rows {
         let Ok(displaced) = serde_json::from_str::<Displaced>(&row?) else {
             continue;
         };
         let source = displaced.incoming.first().and_then(Option::as_deref);
-        if source.is_some_and(|source| TERMINAL_SOURCES.contains(&source)) {
-            columns = displaced.incoming;
-            break;
+        if let Some(source) = source.filter(|source| TERMINAL_SOURCES.contains(source)) {
+            return Ok(source.to_owned());
         }
     }
-    let assignments: Vec<String> = CHAT_COLUMNS
-        .iter()
-        .enumerate()
-        .map(|(i, name)| format!("{name} = ?{}", i + 2))
-        .collect();
-    let assignments = assignments.join(", ");
-    let sql = format!("UPDATE sessions SET {assignments} WHERE id = ?1");
-    // Hermes would bring the chat back to a row before the tip that still names it.
-    let before = lineage::ancestors(c, id)?.into_iter();
-    for id in std::iter::once(id.to_owned()).chain(before) {
-        let values = std::iter::once(Some(id)).chain(columns.iter().cloned());
-        c.execute(&sql, rusqlite::params_from_iter(values))?;
-    }
-    Ok(())
+    Ok("cli".to_owned())
 }

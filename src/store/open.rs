@@ -29,6 +29,8 @@ pub struct StoreOptions {
     pub create_in_wal: bool,
     /// The library with the tokenizer of Hermes' index for Chinese, Japanese and Korean. `None`: do without that index.
     pub cjk_library: Option<PathBuf>,
+    /// Hermes' name for the profile that the home is. `None`: the default one.
+    pub profile: Option<String>,
 }
 
 impl Default for StoreOptions {
@@ -36,6 +38,7 @@ impl Default for StoreOptions {
         StoreOptions {
             create_in_wal: true,
             cjk_library: None,
+            profile: None,
         }
     }
 }

@@ -9,7 +9,9 @@ use rusqlite::{Connection, ErrorCode, params};
 use serde_json::json;
 
 use super::messages::{self, NewMessage};
-use super::{StoreError, binding, fulltext, sessions};
+use super::sessions::{self, NewSession};
+use super::{StoreError, binding, fulltext, retract};
+use crate::clock;
 use crate::session::transcript::Role;
 use crate::session::{ChatType, Source};
 
@@ -99,7 +101,7 @@ fn undone(
 }
 
 fn writes(c: &Connection) -> Result<(), StoreError> {
-    let id = sessions::create(c, "cli", Some(NOWHERE), None)?;
+    let id = create(c, Some(NOWHERE))?;
     let call =
         json!({"id": WORD, "type": "function", "function": {"name": WORD, "arguments": "{}"}});
     let asks = NewMessage {
@@ -121,7 +123,7 @@ fn writes(c: &Connection) -> Result<(), StoreError> {
     messages::put_in_place(c)?;
     check_counters(c, &id, said.len())?;
     check_index(c, rows[0])?;
-    messages::retract_rows(c, &id, &rows)?;
+    retract::retract_rows(c, &id, &rows)?;
     for state in ["pending", "running", "completed", "failed"] {
         c.execute(
             "UPDATE sessions SET handoff_state = ?2, handoff_platform = 'local', handoff_error = NULL WHERE id = ?1",
@@ -131,7 +133,7 @@ fn writes(c: &Connection) -> Result<(), StoreError> {
     let chat = Source::new("local", ChatType::Dm, NOWHERE);
     binding::bind(c, NOWHERE, NOWHERE, &id, &chat, None)?;
     // The next one ends the first.
-    let next = sessions::create(c, "cli", None, None)?;
+    let next = create(c, None)?;
     binding::bind(c, NOWHERE, NOWHERE, &next, &chat, None)?;
     sessions::reopen(c, &id)?;
     c.execute(
@@ -139,6 +141,17 @@ fn writes(c: &Connection) -> Result<(), StoreError> {
         [NOWHERE],
     )?;
     Ok(())
+}
+
+fn create(c: &Connection, title: Option<&str>) -> Result<String, StoreError> {
+    let new = NewSession {
+        id: &clock::session_id(clock::now()),
+        source: "cli",
+        title,
+        model: None,
+        profile: "default",
+    };
+    sessions::create(c, &new)
 }
 
 /// Who appends a message counts it. A trigger that counts as well would make it two.

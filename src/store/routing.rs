@@ -7,11 +7,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
-use super::binding::{SOFT_ENDS, bind};
+use super::binding::bind;
 use super::journal::Changed;
+use super::sessions::NewSession;
 use super::{Store, StoreError, earlier, lenient, sessions};
 use crate::clock;
 use crate::session::{Session, Source};
@@ -102,13 +103,7 @@ impl Store {
             let before = before.filter(|session| earlier::is_at(session, &key));
             let before = before.map(|session| session.id);
             if let Some(id) = &before {
-                c.execute(
-                    &format!(
-                        "UPDATE sessions SET ended_at = ?2, end_reason = 'session_reset'
-                         WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
-                    ),
-                    params![id, clock::now()],
-                )?;
+                sessions::end_at_boundary(c, id, "session_reset")?;
             }
             let id = fresh(c, changed, &key, &source)?;
             Ok((before, id))
@@ -211,7 +206,14 @@ fn fresh(
     key: &str,
     source: &Source,
 ) -> Result<String, StoreError> {
-    let id = sessions::create(c, &source.platform, None, None)?;
+    let new = NewSession {
+        id: &clock::session_id(clock::now()),
+        source: &source.platform,
+        title: None,
+        model: None,
+        profile: source.profile.as_deref().unwrap_or(changed.profile),
+    };
+    let id = sessions::create(c, &new)?;
     bind(c, changed.scope, key, &id, source, None)?;
     changed.keys.push(key.to_owned());
     Ok(id)

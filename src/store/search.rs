@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, Row};
 
+use super::features::{self, Feature};
 use super::{Store, StoreError, fulltext, lenient, schema};
 
 /// How the words that were found are marked, as Hermes does it.
@@ -18,6 +19,8 @@ pub struct Hit {
     pub source: String,
     pub message_id: i64,
     pub role: String,
+    /// Set where a program said it and not a person.
+    pub display_kind: Option<String>,
     pub timestamp: f64,
     /// A piece of the message, with what was found between `>>>` and `<<<`.
     pub snippet: String,
@@ -89,6 +92,21 @@ const COLUMNS: &str = "session_id, (SELECT title FROM sessions WHERE id = messag
 /// What rewinding took out is not found; what compression has archived is.
 const FINDABLE: &str = "(active = 1 OR compacted = 1)";
 
+/// The kind of a row, and what keeps rows that are for the model alone from being found. For files that know such rows.
+const KINDS: (&str, &str) = (
+    "display_kind",
+    "COALESCE(display_kind, '') <> 'hidden'
+     AND (display_metadata IS NULL OR NOT json_valid(display_metadata)
+          OR json_extract(display_metadata, '$.model_only') IS NOT 1)",
+);
+
+fn kinds(c: &Connection) -> Result<(&'static str, &'static str), StoreError> {
+    Ok(match features::has(c, Feature::DisplayKind)? {
+        true => KINDS,
+        false => ("NULL", "1"),
+    })
+}
+
 fn matching(
     c: &Connection,
     index: &str,
@@ -96,11 +114,12 @@ fn matching(
     limit: usize,
 ) -> Result<Vec<Hit>, StoreError> {
     let (open, close) = MARKS;
+    let (kind, shown) = kinds(c)?;
     let mut matches = c.prepare_cached(&format!(
         "SELECT rowid, snippet({index}, 0, '{open}', '{close}', '…', 24) FROM {index} WHERE {index} MATCH ?1 ORDER BY rank"
     ))?;
     let mut message = c.prepare_cached(&format!(
-        "SELECT {COLUMNS}, ?2 FROM messages WHERE id = ?1 AND {FINDABLE}"
+        "SELECT {COLUMNS}, {kind}, ?2 FROM messages WHERE id = ?1 AND {FINDABLE} AND {shown}"
     ))?;
     let mut found = matches.query([query])?;
     let mut hits = Vec::new();
@@ -142,12 +161,13 @@ fn containing_among(
         .map(|at| format!("instr(lower(content), lower(?{})) > 0", at + 1))
         .collect();
     let conditions = conditions.join(" AND ");
+    let (kind, shown) = kinds(c)?;
     // A little more than is shown, so that it shows where something was cut off.
     let before = 2 * AROUND;
     let piece = 2 * before + words.first().map_or(0, |word| word.chars().count());
     let mut statement = c.prepare(&format!(
-        "SELECT {COLUMNS}, substr(content, max(1, instr(lower(content), lower(?1)) - {before}), {piece}) FROM messages
-         WHERE id > {after} AND id <= {last} AND {conditions} AND {FINDABLE} ORDER BY id DESC LIMIT {limit}"
+        "SELECT {COLUMNS}, {kind}, substr(content, max(1, instr(lower(content), lower(?1)) - {before}), {piece}) FROM messages
+         WHERE id > {after} AND id <= {last} AND {conditions} AND {FINDABLE} AND {shown} ORDER BY id DESC LIMIT {limit}"
     ))?;
     let words: Vec<&str> = words.iter().map(|word| plain(word)).collect();
     let rows = statement.query(rusqlite::params_from_iter(&words))?;
@@ -182,7 +202,8 @@ fn hit(row: &Row<'_>) -> rusqlite::Result<Hit> {
         message_id: row.get(3)?,
         role: lenient::text(row, 4)?.unwrap_or_default(),
         timestamp: lenient::seconds(row, 5)?.unwrap_or_default(),
-        snippet: lenient::text(row, 6)?.unwrap_or_default(),
+        display_kind: lenient::text(row, 6)?.filter(|kind| !kind.is_empty()),
+        snippet: lenient::text(row, 7)?.unwrap_or_default(),
     })
 }
 

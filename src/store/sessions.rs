@@ -4,15 +4,19 @@ use std::path::PathBuf;
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::binding::SOFT_ENDS;
 use super::features::{self, Feature};
 use super::{Store, StoreError, lenient, lineage};
 use crate::clock;
 use crate::session::Session;
 
-/// A system prompt that no model could take is left out: it would hold up whoever looks at the row.
-pub(super) const COLUMNS: &str = "id, source, title, model, \
-                       CASE WHEN octet_length(system_prompt) > 4194304 THEN NULL ELSE system_prompt END, \
-                       session_key, chat_id, thread_id, started_at, ended_at, end_reason, message_count, handoff_state, handoff_platform, handoff_error";
+/// What is read of a row. The system prompt is long, so [`system_prompt`] reads it where a turn needs it.
+pub(super) const COLUMNS: &str = "id, source, title, model, session_key, chat_id, thread_id, started_at, ended_at, \
+                       end_reason, message_count, handoff_state, handoff_platform, handoff_error";
+
+/// The ends by which Hermes knows that a chat began anew.
+const RESET_REASONS: &str =
+    "('session_reset', 'session_switch', 'idle', 'daily', 'suspended', 'resume_pending_expired')";
 
 /// How many candidates an ambiguous name lists.
 const CANDIDATES: usize = 10;
@@ -91,8 +95,18 @@ impl Store {
             title.map(str::to_owned),
             model.map(str::to_owned),
         );
-        self.write(move |c| create(c, &source, title.as_deref(), model.as_deref()))
-            .await
+        let profile = self.profile();
+        self.write(move |c| {
+            let new = NewSession {
+                id: &clock::session_id(clock::now()),
+                source: &source,
+                title: title.as_deref(),
+                model: model.as_deref(),
+                profile: &profile,
+            };
+            create(c, &new)
+        })
+        .await
     }
 
     /// Titles are unique: [`StoreError::Conflict`] when another conversation holds this one.
@@ -125,19 +139,57 @@ impl Store {
     }
 }
 
-pub(super) fn create(
-    c: &Connection,
-    source: &str,
-    title: Option<&str>,
-    model: Option<&str>,
-) -> Result<String, StoreError> {
-    let now = clock::now();
-    let id = clock::session_id(now);
+/// A row to make.
+pub(super) struct NewSession<'a> {
+    pub(super) id: &'a str,
+    pub(super) source: &'a str,
+    pub(super) title: Option<&'a str>,
+    pub(super) model: Option<&'a str>,
+    /// The profile of the home. Hermes lists rows by it.
+    pub(super) profile: &'a str,
+}
+
+pub(super) fn create(c: &Connection, new: &NewSession<'_>) -> Result<String, StoreError> {
     c.execute(
-        "INSERT INTO sessions (id, source, title, model, started_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-        params![id, source, title, model, now],
+        "INSERT INTO sessions (id, source, title, model, started_at, profile_name) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        params![
+            new.id,
+            new.source,
+            new.title,
+            new.model,
+            clock::now(),
+            new.profile
+        ],
     )?;
-    Ok(id)
+    if features::has(c, Feature::CreatedSource)? {
+        c.execute(
+            "UPDATE sessions SET created_source = source WHERE id = ?1",
+            [new.id],
+        )?;
+    }
+    Ok(new.id.to_owned())
+}
+
+/// What the session's agent is told before all else. A prompt that no model could take is left out.
+pub(super) fn system_prompt(c: &Connection, id: &str) -> Result<Option<String>, StoreError> {
+    // Newer files keep the prompts by their hash in a table of their own, and leave the column empty.
+    let sql = match features::has(c, Feature::SystemPrompts)? {
+        true => {
+            "SELECT CASE WHEN octet_length(prompt) > 4194304 THEN NULL ELSE prompt END FROM
+               (SELECT COALESCE((SELECT prompt FROM system_prompts WHERE hash = sessions.system_prompt_hash),
+                                system_prompt) AS prompt
+                FROM sessions WHERE id = ?1)"
+        }
+        false => {
+            "SELECT CASE WHEN octet_length(system_prompt) > 4194304 THEN NULL ELSE system_prompt END
+             FROM sessions WHERE id = ?1"
+        }
+    };
+    let prompt = c
+        .prepare_cached(sql)?
+        .query_row([id], |row| lenient::text(row, 0))
+        .optional()?;
+    Ok(prompt.flatten())
 }
 
 /// That nobody else holds this title. Nobody sees the compressed predecessors of a session, so nobody could free a title
@@ -161,14 +213,60 @@ pub(super) fn check_title(c: &Connection, title: &str, id: &str) -> Result<(), S
     Ok(())
 }
 
-/// Open again, whatever ended it before. A row that compression has ended stays so: another row goes on in its place.
+/// Opens a row again, whatever ended it before. A row that compression has ended stays so: another row goes on in its
+/// place.
 pub(super) fn reopen(c: &Connection, id: &str) -> Result<(), StoreError> {
-    c.prepare_cached(
-        "UPDATE sessions SET ended_at = NULL, end_reason = NULL
-         WHERE id = ?1 AND ended_at IS NOT NULL AND COALESCE(end_reason, '') <> 'compression'",
-    )?
+    let ended = c
+        .prepare_cached(
+            "SELECT 1 FROM sessions
+             WHERE id = ?1 AND ended_at IS NOT NULL AND COALESCE(end_reason, '') <> 'compression'",
+        )?
+        .exists([id])?;
+    if !ended {
+        return Ok(());
+    }
+    if features::has(c, Feature::TurnLeases)? {
+        mark_reset_children(c, id)?;
+    }
+    c.prepare_cached("UPDATE sessions SET ended_at = NULL, end_reason = NULL WHERE id = ?1")?
+        .execute([id])?;
+    Ok(())
+}
+
+/// Marks the conversations that began when this one was reset. Hermes knows unmarked ones only by the reason that is about
+/// to go, and would take them for parts of this conversation.
+fn mark_reset_children(c: &Connection, id: &str) -> Result<(), StoreError> {
+    c.prepare_cached(&format!(
+        "UPDATE sessions SET model_config = json_set(COALESCE(model_config, '{{}}'), '$._reset_from', parent_session_id)
+         WHERE likelihood(parent_session_id = ?1, 0.000001)
+           AND COALESCE(session_key, '') <> ''
+           AND session_key = (SELECT session_key FROM sessions WHERE id = ?1 AND end_reason IN {RESET_REASONS})
+           AND json_valid(COALESCE(model_config, '{{}}'))
+           AND json_extract(COALESCE(model_config, '{{}}'), '$._reset_from') IS NULL"
+    ))?
     .execute([id])?;
     Ok(())
+}
+
+/// Ends a row at a boundary of its chat: `session_switch` or `session_reset`. A row that was closed for a reason of its own
+/// keeps that. False: nothing changed.
+pub(super) fn end_at_boundary(c: &Connection, id: &str, reason: &str) -> Result<bool, StoreError> {
+    let ended = c
+        .prepare_cached(&format!(
+            "UPDATE sessions SET ended_at = ?2, end_reason = ?3
+             WHERE id = ?1 AND (ended_at IS NULL OR end_reason IN {SOFT_ENDS})"
+        ))?
+        .execute(params![id, clock::now(), reason])?;
+    if ended == 1 && features::has(c, Feature::Generations)? {
+        // It never goes back: a handoff that fails reopens the row, and what was begun before the boundary stays outdated.
+        c.prepare_cached(
+            "INSERT INTO conversation_generations (source, session_key, generation)
+             SELECT source, session_key, 1 FROM sessions WHERE id = ?1 AND COALESCE(session_key, '') <> ''
+             ON CONFLICT (source, session_key) DO UPDATE SET generation = generation + 1",
+        )?
+        .execute([id])?;
+    }
+    Ok(ended == 1)
 }
 
 pub(super) fn by_id(c: &Connection, id: &str) -> Result<Option<Session>, StoreError> {
@@ -239,7 +337,7 @@ fn by_prefix(c: &Connection, prefix: &str) -> Result<Vec<Session>, StoreError> {
     collect(c, &sql, [prefix, &end])
 }
 
-/// Follows the children of compressed sessions. Branches, delegates and tool runs are not continuations; among several,
+/// Follows the children of compressed sessions. Branches, resets, delegates and tool runs are not continuations; among several,
 /// one that went on compressing beats a live one, which beats a closed one, and then the one last spoken in wins.
 pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
     // Most sessions were never split, and every step of a handoff asks.
@@ -256,6 +354,7 @@ pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
            AND CASE WHEN json_valid(COALESCE(child.model_config, '{}'))
                     THEN json_extract(COALESCE(child.model_config, '{}'), '$._branched_from') IS NULL
                      AND json_extract(COALESCE(child.model_config, '{}'), '$._delegate_from') IS NULL
+                     AND json_extract(COALESCE(child.model_config, '{}'), '$._reset_from') IS NOT child.parent_session_id
                     ELSE 1 END
          ORDER BY CASE WHEN child.end_reason = 'compression' THEN 0 WHEN child.ended_at IS NULL THEN 1 ELSE 2 END,
                   COALESCE((SELECT max(timestamp) FROM messages WHERE session_id = child.id), child.started_at) DESC,
@@ -283,16 +382,16 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         source: text(1)?.unwrap_or_default(),
         title: text(2)?,
         model: text(3)?,
-        system_prompt: text(4)?,
-        session_key: text(5)?,
-        chat_id: text(6)?,
-        thread_id: text(7)?,
-        started_at: lenient::seconds(row, 8)?.unwrap_or_default(),
-        ended_at: lenient::seconds(row, 9)?,
-        end_reason: text(10)?,
-        message_count: lenient::count(row, 11)?,
-        handoff_state: text(12)?,
-        handoff_platform: text(13)?,
-        handoff_error: text(14)?,
+        system_prompt: None,
+        session_key: text(4)?,
+        chat_id: text(5)?,
+        thread_id: text(6)?,
+        started_at: lenient::seconds(row, 7)?.unwrap_or_default(),
+        ended_at: lenient::seconds(row, 8)?,
+        end_reason: text(9)?,
+        message_count: lenient::count(row, 10)?,
+        handoff_state: text(11)?,
+        handoff_platform: text(12)?,
+        handoff_error: text(13)?,
     })
 }

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::messages::NewMessage;
-use super::sessions::COLUMNS;
+use super::sessions::{COLUMNS, NewSession};
 use super::{Begun, Scribe, Store, StoreError, agents, journal, lenient, lineage, sessions, turns};
 use crate::clock;
 use crate::session::transcript::Role;
@@ -98,15 +98,19 @@ impl Store {
     ) -> Result<(), StoreError> {
         let (id, model) = (id.to_owned(), model.map(str::to_owned));
         let (title, tty) = (title.map(str::to_owned), tty.map(str::to_owned));
-        let agent = agent.map(str::to_owned);
+        let (agent, profile) = (agent.map(str::to_owned), self.profile());
         self.write(move |c| {
             if let Some(title) = &title {
                 sessions::check_title(c, title, &id)?;
             }
-            c.execute(
-                "INSERT INTO sessions (id, source, title, model, started_at) VALUES (?1, 'cli', ?2, ?3, ?4)",
-                params![id, title, model, clock::now()],
-            )?;
+            let new = NewSession {
+                id: &id,
+                source: "cli",
+                title: title.as_deref(),
+                model: model.as_deref(),
+                profile: &profile,
+            };
+            sessions::create(c, &new)?;
             if let Some(agent) = &agent {
                 agents::remember(c, &id, agent)?;
             }

@@ -11,8 +11,9 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::messages::{self, NewMessage};
-use super::{Store, StoreError, lenient, lineage, sessions};
+use super::{Store, StoreError, chat_columns, lenient, lineage, sessions};
 use crate::agent::{Reply, Usage};
+use crate::clock;
 use crate::session::transcript::{Content, Role};
 
 /// How a reply that was cut off is marked in the transcript.
@@ -157,6 +158,8 @@ pub(super) fn begin(
             (row, None, Some(row))
         }
         Scribe::TheAgent => {
+            // An agent that writes the rows may not know of this column.
+            chat_columns::touch(c, session_id, clock::now())?;
             let kept = (words.content.encode(), messages::count(c, session_id)?);
             (messages::last_row(c, session_id)?, Some(kept), None)
         }
@@ -350,11 +353,37 @@ pub(super) fn end(
     session_id: &str,
     how: &TurnEnd,
 ) -> Result<Option<Vec<i64>>, StoreError> {
+    end_with(c, session_id, how, &NewMessage::text(Role::User, ""))
+}
+
+/// The same for a turn whose words were a notice of ours.
+pub(super) fn end_notice(
+    c: &Connection,
+    session_id: &str,
+    how: &TurnEnd,
+) -> Result<Option<Vec<i64>>, StoreError> {
+    end_with(c, session_id, how, &NewMessage::notice(""))
+}
+
+/// `words`: the row that the words of the turn get, if the agent has not written them.
+fn end_with(
+    c: &Connection,
+    session_id: &str,
+    how: &TurnEnd,
+    words: &NewMessage,
+) -> Result<Option<Vec<i64>>, StoreError> {
     let Some(turn) = running(c, session_id)? else {
         return Ok(None);
     };
     let rows = match &turn.words {
-        Some((words, before)) => complete(c, session_id, *before, words, how)?,
+        Some((text, before)) => {
+            let words = NewMessage {
+                content: Content::decode(text.clone()),
+                ..words.clone()
+            };
+            chat_columns::touch(c, session_id, clock::now())?;
+            complete(c, session_id, *before, words, how)?
+        }
         None => conclude(c, session_id, how)?.into_iter().collect(),
     };
     c.prepare_cached(
@@ -370,22 +399,18 @@ fn complete(
     c: &Connection,
     session_id: &str,
     before: i64,
-    words: &str,
+    words: NewMessage,
     how: &TurnEnd,
 ) -> Result<Vec<i64>, StoreError> {
     let written = Written::since(c, session_id, before)?;
     let live = written.live();
     let mut rows = Vec::new();
     let said = match written.compacted {
-        true => was_said(c, session_id, &written, words)?,
+        true => was_said(c, session_id, &written, &words.content.encode())?,
         false => live.iter().any(|row| row.role == "user"),
     };
     if !said {
-        let message = NewMessage {
-            content: Content::decode(words.to_owned()),
-            ..NewMessage::text(Role::User, "")
-        };
-        rows.push(messages::append_one(c, session_id, message)?);
+        rows.push(messages::append_one(c, session_id, words)?);
     }
     let answered = live.last().is_some_and(|row| {
         row.role == "assistant" && (!written.compacted || is_end(&row.text, how))

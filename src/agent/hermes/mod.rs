@@ -19,7 +19,7 @@ pub use find::python;
 use super::process::Program;
 use super::supervised::{Served, Supervised};
 use super::{Agent, AgentError, Answered, Part, Prompt, Question, Reply, Sink, Usage};
-use crate::session::transcript::{Role, Transcript};
+use crate::session::transcript::{HIDDEN, Role, Transcript};
 use crate::store::Scribe;
 use crate::turn::PROBE;
 use backend::{Backend, Event, Listening};
@@ -136,7 +136,11 @@ impl Agent for Hermes {
         };
         sink.alive();
         let mut events = backend.listen(&live);
-        let submit = json!({"session_id": live, "text": prompt.message});
+        let mut submit = json!({"session_id": live, "text": prompt.message});
+        if prompt.handoff {
+            // Of the kinds of a note, Hermes takes this one here. Older ones take none and pass it over.
+            submit["display_kind"] = HIDDEN.into();
+        }
         let submitted = backend.call("prompt.submit", submit).await?;
         // Behind a turn that has not come to rest, whose end is not ours.
         let mut ours = submitted["status"] != "queued";

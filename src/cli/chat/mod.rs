@@ -21,7 +21,7 @@ use crate::command::{self, Place, Typed};
 use crate::config::Config;
 use crate::protocol::{
     Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
-    ResumedView, SessionResume, SessionView,
+    ResumedView, SessionResume, SessionView, TranscriptWish,
 };
 use editor::Heard;
 use input::Input;
@@ -358,7 +358,12 @@ impl Chat<'_> {
         let name = opened.session.title.as_deref();
         let name = name.unwrap_or(&opened.session.id);
         if opened.resumed {
-            let past = sessions::whole(self.backend, &opened.session.id, Some(RECALLED)).await?;
+            let wish = TranscriptWish {
+                session: opened.session.id.clone(),
+                last: Some(RECALLED),
+                ..TranscriptWish::default()
+            };
+            let past = sessions::whole(self.backend, &wish).await?;
             if past.earlier {
                 let count = opened.session.message_count;
                 self.note(&format!("… {count} messages in all"))?;

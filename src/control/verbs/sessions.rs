@@ -31,7 +31,7 @@ pub(super) async fn transcript(desk: &Desk, wish: TranscriptWish) -> Answer {
     let (id, store) = (session.id.clone(), &desk.store);
     // Only the page that was asked for leaves the thread that reads.
     let page = store.with_transcript(&id, move |transcript| {
-        views::transcript(&session, &transcript, wish.last, wish.before)
+        views::transcript(&session, &transcript, &wish)
     });
     answer(&page.await?)
 }

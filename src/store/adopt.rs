@@ -1,0 +1,118 @@
+//! Conversations that stand under a key that no message of their chat has: those that Hermes' own handoffs have bound, and
+//! those from the time before Slack's keys named the workspace. The next message of the chat moves them to its key, once.
+
+use rusqlite::{Connection, params};
+use serde_json::Value;
+
+use super::features::{self, Feature};
+use super::journal::Changed;
+use super::routing::{entry, live_row, session_of};
+use super::{Store, StoreError, binding, chat_columns, earlier};
+use crate::clock;
+use crate::session::{ChatType, Former, FormerKey, Session, Source};
+
+impl Store {
+    /// Whether the Hermes of this file puts the workspace into the keys of Slack.
+    pub fn keys_name_workspaces(&self) -> Result<bool, StoreError> {
+        // Both came with the same version.
+        self.look(|c| features::has(c, Feature::DisplayKind))
+    }
+
+    /// Whether a chat has an entry, by its key.
+    pub async fn has_entry(&self, key: &str) -> Result<bool, StoreError> {
+        let scope = &self.inner.scope;
+        if self.look(|c| entry(c, scope, key))?.is_some() {
+            return Ok(true);
+        }
+        Ok(self.mirrored(key).await.is_some())
+    }
+
+    /// Moves the conversation that stands under one of the former keys to the chat's own key. Returns its session and the key
+    /// that it had. `None`: there is none, or the chat has a conversation of its own.
+    pub async fn adopt_conversation(
+        &self,
+        key: &str,
+        source: &Source,
+        former: &[FormerKey],
+    ) -> Result<Option<(String, String)>, StoreError> {
+        for former in former {
+            let scope = &self.inner.scope;
+            let mirrored = self.mirrored(&former.key).await.map(|e| e.to_string());
+            if mirrored.is_none() && self.look(|c| entry(c, scope, &former.key))?.is_none() {
+                continue;
+            }
+            let (key, source, of) = (key.to_owned(), source.clone(), former.clone());
+            let adopted = self
+                .change(move |c, changed| {
+                    adopt(c, changed, &key, &source, &of, mirrored.as_deref())
+                })
+                .await?;
+            if let Some(session_id) = adopted {
+                return Ok(Some((session_id, former.key.clone())));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn adopt(
+    c: &Connection,
+    changed: &mut Changed<'_>,
+    key: &str,
+    source: &Source,
+    former: &FormerKey,
+    mirrored: Option<&str>,
+) -> Result<Option<String>, StoreError> {
+    let left = c
+        .prepare_cached("SELECT 1 FROM hermesd_left WHERE session_key = ?1")?
+        .exists([key])?;
+    if left || entry(c, changed.scope, key)?.is_some() {
+        return Ok(None);
+    }
+    let before = entry(c, changed.scope, &former.key)?.or_else(|| mirrored.map(str::to_owned));
+    let Some(before) = before else {
+        return Ok(None);
+    };
+    let session = live_row(c, session_of(&before))?;
+    let Some(session) = session.filter(|session| may_move(session, source, former, &before)) else {
+        return Ok(None);
+    };
+    let Ok(Value::Object(mut moved)) = serde_json::from_str(&before) else {
+        return Ok(None);
+    };
+    let (now, origin) = (clock::now(), binding::origin(Some(&before), source));
+    let rows = chat_columns::rows_to_bind(c, &session.id)?;
+    chat_columns::give(c, &rows, key, source, &origin)?;
+    moved.insert("session_key".into(), key.into());
+    moved.insert("session_id".into(), session.id.as_str().into());
+    moved.insert("updated_at".into(), clock::iso_local(now).into());
+    moved.insert("platform".into(), source.platform.as_str().into());
+    moved.insert("chat_type".into(), source.chat_type.as_str().into());
+    moved.insert("origin".into(), origin);
+    c.execute(
+        "INSERT INTO gateway_routing (scope, session_key, entry_json, updated_at) VALUES (?1, ?2, ?3, ?4)",
+        params![changed.scope, key, Value::Object(moved).to_string(), now],
+    )?;
+    earlier::release(c, changed.scope, &former.key)?;
+    c.execute(
+        "UPDATE hermesd_handoffs INDEXED BY hermesd_handoffs_session SET session_key = ?3
+         WHERE session_id = ?1 AND session_key = ?2",
+        [&session.id, &former.key, key],
+    )?;
+    changed.keys.extend([former.key.clone(), key.to_owned()]);
+    Ok(Some(session.id))
+}
+
+/// Whether the entry's conversation is still there, and is one of this chat.
+fn may_move(session: &Session, source: &Source, former: &FormerKey, entry: &str) -> bool {
+    if !earlier::is_at(session, &former.key) || earlier::is_closed(session) {
+        return false;
+    }
+    // A key without its workspace may be another workspace's. A private chat's id is nobody else's.
+    if former.made != Former::WithoutWorkspace || source.chat_type == ChatType::Dm {
+        return true;
+    }
+    let entry = serde_json::from_str::<Value>(entry).ok();
+    let origin = entry.and_then(|entry| Source::from_origin(entry.get("origin")?));
+    origin.is_some_and(|origin| origin.scope_id == source.scope_id)
+}

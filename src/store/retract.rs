@@ -1,0 +1,186 @@
+//! Taking rows out of a live transcript: those of a handoff that failed, and a person's last words when they try again.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::features::{self, Feature};
+use super::messages::{self, NewMessage};
+use super::{StoreError, lenient, turns};
+use crate::agent::Reply;
+use crate::session::transcript::Content;
+
+/// What a handoff said in a transcript, so that it can be taken back.
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
+pub(super) struct Said {
+    rows: Vec<i64>,
+    /// The words of the first row, by which a copy of it is found.
+    #[serde(default)]
+    notice: Option<String>,
+    /// The counters that were NULL before.
+    #[serde(default)]
+    no_message_count: bool,
+    #[serde(default)]
+    no_api_call_count: bool,
+}
+
+impl Said {
+    pub(super) fn of(rows: Vec<i64>, notice: &str) -> Said {
+        Said {
+            rows,
+            notice: Some(notice.to_owned()),
+            ..Said::default()
+        }
+    }
+
+    /// From the journal, whose older rows hold the row ids alone.
+    pub(super) fn parse(text: &str) -> Option<Said> {
+        let rows = |text| {
+            serde_json::from_str(text).map(|rows| Said {
+                rows,
+                ..Said::default()
+            })
+        };
+        serde_json::from_str(text).or_else(|_| rows(text)).ok()
+    }
+}
+
+/// A notice to the agent and its answer.
+pub(super) fn say(
+    c: &Connection,
+    session_id: &str,
+    notice: &str,
+    reply: &Reply,
+) -> Result<Said, StoreError> {
+    let mut said = c
+        .prepare_cached(
+            "SELECT message_count IS NULL, api_call_count IS NULL FROM sessions WHERE id = ?1",
+        )?
+        .query_row([session_id], |row| {
+            Ok(Said {
+                rows: Vec::new(),
+                notice: Some(notice.to_owned()),
+                no_message_count: row.get(0)?,
+                no_api_call_count: row.get(1)?,
+            })
+        })?;
+    let rows = [NewMessage::notice(notice), NewMessage::answer(reply)];
+    said.rows = messages::append(c, session_id, &rows)?;
+    messages::count_model_call(c, session_id)?;
+    Ok(said)
+}
+
+/// Takes it out of the live transcript and out of the counters without erasing it, as a rewind does. Rows that a compaction has
+/// replaced by copies are taken out by their copies. False: a compaction left no copy, so the words may stand in its summary.
+pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<bool, StoreError> {
+    let mut rows = said.rows.clone();
+    let mut complete = true;
+    if replaced(c, session_id, said)? {
+        let copies = match &said.notice {
+            Some(notice) => turns::rows_from(c, session_id, notice)?,
+            None => Vec::new(),
+        };
+        complete = !copies.is_empty();
+        rows.extend(copies);
+    }
+    take_out(c, session_id, &rows, said)?;
+    Ok(complete)
+}
+
+/// The same for rows that were just looked up.
+pub(super) fn retract_rows(
+    c: &Connection,
+    session_id: &str,
+    rows: &[i64],
+) -> Result<(), StoreError> {
+    take_out(c, session_id, rows, &Said::default())
+}
+
+/// Whether a compaction, or an agent that writes its rows anew, has put others in the place of some of these rows.
+fn replaced(c: &Connection, session_id: &str, said: &Said) -> Result<bool, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT COALESCE(compacted, 0) <> 0 FROM messages WHERE id = ?1 AND session_id = ?2",
+    )?;
+    for row in &said.rows {
+        let compacted = statement
+            .query_row(params![row, session_id], |row| row.get(0))
+            .optional()?;
+        if compacted.unwrap_or(true) {
+            return Ok(true);
+        }
+    }
+    // The agent wrote the rows and they were not found when it ended.
+    Ok(said.rows.is_empty() && said.notice.is_some())
+}
+
+fn take_out(c: &Connection, session_id: &str, rows: &[i64], said: &Said) -> Result<(), StoreError> {
+    let mut taken = 0;
+    for row in rows {
+        taken += c.execute(
+            "UPDATE messages SET active = 0 WHERE id = ?1 AND session_id = ?2 AND active = 1",
+            params![row, session_id],
+        )?;
+    }
+    c.execute(
+        "UPDATE sessions SET
+           message_count = CASE WHEN ?3 AND COALESCE(message_count, 0) <= ?2 THEN NULL
+                                ELSE MAX(0, COALESCE(message_count, 0) - ?2) END,
+           api_call_count = CASE WHEN ?4 AND COALESCE(api_call_count, 0) <= 1 THEN NULL
+                                 ELSE MAX(0, COALESCE(api_call_count, 0) - 1) END
+         WHERE id = ?1",
+        params![
+            session_id,
+            taken as i64,
+            said.no_message_count,
+            said.no_api_call_count
+        ],
+    )?;
+    Ok(())
+}
+
+/// What Hermes' summaries of a compacted conversation have in them.
+const SUMMARY_MARKS: [&str; 2] = ["[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:"];
+
+/// Takes the last words that a person said, and all that came after them, out of the live transcript; as a rewind does.
+/// Returns the words. `None`: there are none, or a summary of what was said before stands in their place or behind them.
+pub(super) fn rewind_last(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
+    let person = match features::has(c, Feature::DisplayKind)? {
+        true => "role = 'user' AND COALESCE(display_kind, '') = ''",
+        false => "role = 'user'",
+    };
+    let last: Option<(i64, Option<String>)> = c
+        .prepare_cached(&format!(
+            "SELECT id, content FROM messages
+             WHERE session_id = ?1 AND active = 1 AND {person} ORDER BY id DESC LIMIT 1"
+        ))?
+        .query_row([session_id], |row| {
+            Ok((row.get(0)?, lenient::text(row, 1)?))
+        })
+        .optional()?;
+    let Some((from, words)) = last else {
+        return Ok(None);
+    };
+    let summary = c
+        .prepare_cached(
+            "SELECT 1 FROM messages WHERE likelihood(session_id = ?1, 0.000001) AND +id >= ?2 AND active = 1
+               AND (instr(content, ?3) > 0 OR instr(content, ?4) > 0)",
+        )?
+        .exists(params![
+            session_id,
+            from,
+            SUMMARY_MARKS[0],
+            SUMMARY_MARKS[1]
+        ])?;
+    if summary {
+        return Ok(None);
+    }
+    let taken = c.execute(
+        "UPDATE messages SET active = 0 WHERE likelihood(session_id = ?1, 0.000001) AND +id >= ?2 AND active = 1",
+        params![session_id, from],
+    )?;
+    c.execute(
+        "UPDATE sessions SET rewind_count = COALESCE(rewind_count, 0) + 1,
+                message_count = MAX(0, COALESCE(message_count, 0) - ?2) WHERE id = ?1",
+        params![session_id, taken as i64],
+    )?;
+    let words = words.map(|words| Content::decode(words).plain());
+    Ok(Some(words.unwrap_or_default()))
+}
