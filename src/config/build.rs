@@ -59,6 +59,7 @@ pub(super) fn build(
                     answer: get.duration_or_off("agent.question_timeout"),
                     reminder: get.duration_or_off("agent.question_reminder"),
                 },
+                lease: get.duration("agent.turn_lease_timeout"),
             },
             echo_pace: get.duration_or_off("agent.echo_pace"),
             openai: openai(&get),

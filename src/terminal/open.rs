@@ -213,7 +213,7 @@ impl Terminals {
         };
         if let Some(what) = turn_elsewhere(&self.inner.store, &session.id)? {
             return Err(busy(
-                &format!("another program seems to be in the middle of a turn, {what}"),
+                &format!("another program is in the middle of a turn, {what}"),
                 "wait until it has answered",
             ));
         }
