@@ -9,7 +9,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{NewMessage, OpenMode, Store, messages, open, schema};
+use super::{NewMessage, OpenMode, Store, features, messages, open, schema};
 
 /// Tables that grow with use.
 const LARGE: [&str; 8] = [
@@ -164,9 +164,18 @@ async fn a_stop_leaves_no_statistics_behind() {
     assert!(!schema::table_exists(&c, "sqlite_stat1").unwrap());
 }
 
+/// What later versions of Hermes add to the schema that we make.
+const NEWER: &str = "
+    ALTER TABLE sessions ADD COLUMN title_source TEXT;
+    ALTER TABLE messages ADD COLUMN display_kind TEXT;
+    CREATE TABLE session_turn_leases (conversation_id TEXT PRIMARY KEY, holder TEXT NOT NULL,
+        acquired_at REAL NOT NULL, expires_at REAL NOT NULL);";
+
 fn database() -> Connection {
     let c = Connection::open_in_memory().unwrap();
     schema::bring_up(&c).unwrap();
+    c.execute_batch(NEWER).unwrap();
+    c.execute_batch(features::MEMORY).unwrap();
     open::stable_plans(&c).unwrap();
     c.execute_batch(messages::STAGE).unwrap();
     c
@@ -259,7 +268,7 @@ fn statements() -> Vec<String> {
         // Statements of these run once, at the start, or are definitions.
         if matches!(
             name.as_str(),
-            "schema" | "numbered" | "open" | "fulltext" | "plans"
+            "schema" | "numbered" | "open" | "features" | "fulltext" | "plans"
         ) {
             continue;
         }
@@ -324,6 +333,7 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
             "state IN ('pending', 'sending') AND handoff_id IS NULL",
         ],
         ("inbound", "OPEN") => vec!["state IN ('received', 'running')"],
+        ("busy", "kind") => vec!["display_kind", "NULL"],
         ("journal", "columns") => vec!["", ", sent_ids = ?4"],
         ("local", "MESSAGE") => vec!["id, chat_id, thread_id, author, text, at"],
         ("prune", "table") => vec!["hermesd_inbound", "hermesd_deliveries"],
