@@ -138,7 +138,9 @@ async fn a_handoff_is_refused_during_the_turn_of_another_program_or_waits_for_it
 #[tokio::test]
 async fn a_wait_ends_after_its_time_and_the_message_is_not_processed() {
     let home = leased_home();
-    let daemon = home.start_with(&[("HERMESD_AGENT_TURN_LEASE_TIMEOUT", "1s")]);
+    // By Hermes' own name for it.
+    home.write("config.yaml", "agent:\n  gateway_turn_lease_timeout: 1\n");
+    let daemon = home.start();
     hand_off(&home);
     let (client, thread) = (daemon.client().await, thread(&home));
     let before = spoken(&home, SESSION);

@@ -181,9 +181,9 @@ fn all() -> Vec<Setting> {
     );
     add(
         "agent.turn_lease_timeout",
-        time(SECOND),
+        time_or_off(SECOND),
         Some("30m"),
-        "How long a message waits while another program, such as Hermes, has a turn of the same conversation. After that it is refused.",
+        "How long a message waits while another program, such as Hermes, has a turn of the same conversation. After that it is refused; 0 refuses it at once.",
     );
     add(
         "agent.question_timeout",
