@@ -36,6 +36,14 @@ pub enum Event {
         state: State,
         error: Option<String>,
     },
+    /// A turn waits for the turn of another program. Told when the wait begins, and now and then while it lasts.
+    TurnWaiting {
+        session_id: String,
+        /// The program that is waited for.
+        holder: String,
+        /// Seconds so far.
+        waited: u64,
+    },
     TurnStarted {
         session_id: String,
         /// Turns are numbered from the daemon's start.

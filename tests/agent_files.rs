@@ -74,6 +74,7 @@ pub async fn ask_in(
             answer: Some(PATIENCE),
             reminder: None,
         },
+        lease: PATIENCE,
     };
     let agents = Agents::only(Arc::new(Echo::default()));
     let turns = Turns::new(

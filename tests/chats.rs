@@ -78,7 +78,7 @@ pub fn fill(home: &Home, table: &str, full: bool) {
 pub fn spoken(home: &Home, session: &str) -> Vec<String> {
     let connection = home.sqlite();
     let mut statement = connection
-        .prepare("SELECT role || ': ' || content FROM messages WHERE session_id = ?1 ORDER BY id")
+        .prepare("SELECT role || ': ' || COALESCE(content, '') FROM messages WHERE session_id = ?1 ORDER BY id")
         .unwrap();
     statement
         .query_map([session], |row| row.get(0))

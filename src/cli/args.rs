@@ -202,7 +202,7 @@ pub struct HandoffArgs {
     /// If the agent is in the middle of a turn, wait for its end instead of refusing.
     #[arg(long)]
     pub wait: bool,
-    /// Do not mind that another program seems to be in the middle of a turn.
+    /// Do not mind that another program seems to be in the middle of a turn. A turn that it holds by lease still counts.
     #[arg(long)]
     pub force: bool,
     /// Return as soon as the request is written.

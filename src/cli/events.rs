@@ -125,6 +125,9 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
                 error.as_ref().map(|e| format!(": {e}")).unwrap_or_default()
             )
         }
+        EventKind::TurnWaiting {
+            session, holder, ..
+        } => format!("turn of {session} waits: {}", visible(holder)),
         EventKind::TurnStarted { session, .. } => format!("turn of {session} started"),
         EventKind::TurnDelta { session, text, .. } => {
             format!("turn of {session}: {}", text.trim_end())

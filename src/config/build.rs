@@ -59,6 +59,9 @@ pub(super) fn build(
                     answer: get.duration_or_off("agent.question_timeout"),
                     reminder: get.duration_or_off("agent.question_reminder"),
                 },
+                lease: get
+                    .duration_or_off("agent.turn_lease_timeout")
+                    .unwrap_or_default(),
             },
             echo_pace: get.duration_or_off("agent.echo_pace"),
             openai: openai(&get),

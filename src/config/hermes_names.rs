@@ -10,6 +10,10 @@ pub(super) fn add(list: &mut [Setting]) {
         ("agents.openai.context", &["model.context_length"]),
         ("store.journal_mode", &["database.journal_mode"]),
         ("store.cjk_index", &["sessions.cjk_fts"]),
+        (
+            "agent.turn_lease_timeout",
+            &["agent.gateway_turn_lease_timeout"],
+        ),
     ] {
         if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
             setting.hermes = paths.iter().map(|path| (*path).to_owned()).collect();

@@ -180,6 +180,12 @@ fn all() -> Vec<Setting> {
         "How long an agent may be silent in the middle of an answer; 0 leaves it to agent.timeout.",
     );
     add(
+        "agent.turn_lease_timeout",
+        time_or_off(SECOND),
+        Some("30m"),
+        "How long a message waits while another program, such as Hermes, has a turn of the same conversation. After that it is refused; 0 refuses it at once.",
+    );
+    add(
         "agent.question_timeout",
         Kind::DurationOrNever { min: SECOND },
         Some("5m"),

@@ -290,6 +290,15 @@ pub fn event(told: &Told) -> EventView {
             state: state.as_str().to_owned(),
             error,
         },
+        Event::TurnWaiting {
+            session_id,
+            holder,
+            waited,
+        } => EventKind::TurnWaiting {
+            session: session_id,
+            holder,
+            waited,
+        },
         Event::TurnStarted { session_id, turn } => EventKind::TurnStarted {
             session: session_id,
             turn,

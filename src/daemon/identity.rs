@@ -51,6 +51,20 @@ fn boot_id() -> String {
         .unwrap_or_default()
 }
 
+/// The process that started this one, the one that started that, and so on.
+pub fn ancestors(pid: u32) -> impl Iterator<Item = u32> {
+    std::iter::successors(parent(pid), |pid| parent(*pid)).take(LONGEST_DESCENT)
+}
+
+/// Chains of processes are followed this far.
+const LONGEST_DESCENT: usize = 64;
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let parent = stat.rsplit_once(") ")?.1.split(' ').nth(1)?.parse().ok()?;
+    (parent > 0).then_some(parent)
+}
+
 /// In clock ticks since boot; `None` when there is no such process (a zombie is none any more).
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

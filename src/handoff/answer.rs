@@ -1,16 +1,21 @@
 //! Stage `answered`: the agent gets the whole transcript and a notice of what happened; both it and the reply are kept.
 
+use std::time::Duration;
+
 use tokio_util::sync::CancellationToken;
 
 use super::pipeline::{Context, StageError};
+use super::work::Slot;
 use super::{Handoff, Stage};
 use crate::agent::{Prompt, Reply};
 use crate::platform::Opened;
 use crate::router::Address;
-use crate::store::{Answer, Begun, Claim, Scribe, StoreError};
+use crate::session::Session;
+use crate::session::transcript::Transcript;
+use crate::store::{Answer, Begun, Claim, HeldBy, Scribe, Store, StoreError, TurnLease};
 use crate::turn::live::show_typing;
 use crate::turn::questions::InChat;
-use crate::turn::{Streamed, TurnError, patiently};
+use crate::turn::{Lease, Streamed, TurnError, Waited, patiently};
 
 /// What stands behind the reply in a thread that may be the second of its name.
 const MAYBE_ANOTHER: &str = "\n\n(I was interrupted while I opened this thread. An empty one of the same name may stand beside it.)";
@@ -19,23 +24,36 @@ pub(super) async fn run(
     context: &Context,
     claim: &mut Claim,
     cancel: &CancellationToken,
+    slot: &mut Slot,
+    lease: &mut Option<Lease>,
 ) -> Result<(), StageError> {
-    let lease = tokio::select! {
-        lease = context.turns.lease(&claim.handoff.session_id) => lease?,
-        () = cancel.cancelled() => return Err(StageError::Cancelled),
-        () = context.shutdown.draining.cancelled() => return Err(StageError::Stopping),
-    };
     let id = &claim.handoff.session_id;
-    let (session, transcript) = context
-        .store
-        .briefing(id, None)
-        .await?
-        .ok_or_else(|| StageError::Failed(format!("session {id} is gone")))?;
+    let mut lease = match lease.take() {
+        Some(lease) => lease,
+        None => tokio::select! {
+            lease = context.turns.lease(id) => lease?,
+            () = cancel.cancelled() => return Err(StageError::Cancelled),
+            () = context.shutdown.draining.cancelled() => return Err(StageError::Stopping),
+        },
+    };
+    let (mut session, mut transcript) = briefing(context, id).await?;
     let notice = notice(&session.name(), &claim.handoff);
+    let platform = &claim.handoff.platform;
     let (agent, scribe) = context
         .turns
-        .agent_of(&session.id, &claim.handoff.platform)?
+        .agent_of(&session.id, platform)?
         .map_err(failed)?;
+    let is_shared = |shared: &TurnLease| shared.scribe() == scribe && shared.is_begun();
+    let shared_before = lease.shared().is_some_and(is_shared);
+    if !shared_before {
+        lease.share(context.store.turn_lease(&session.id, platform, scribe));
+    }
+    let begun = begin(context, &lease, &session.id, &notice, cancel, slot).await?;
+    if !shared_before && context.store.has_turn_leases()? {
+        // Another program may have had a turn meanwhile.
+        (session, transcript) = briefing(context, id).await?;
+    }
+    let store = &lease.store(&context.store);
     let destination = context.destination(&claim.handoff)?;
     let cwd = context.store.cwd_of(&session.id)?;
     let prompt = Prompt {
@@ -51,7 +69,7 @@ pub(super) async fn run(
         to: destination.clone(),
         draining: context.shutdown.draining.clone(),
     };
-    let reply = match before(context, &session.id, &notice, scribe).await? {
+    let reply = match before(context, store, &session.id, &notice, begun).await? {
         Some(reply) => reply,
         None => {
             let (done, streamed) = (CancellationToken::new(), Streamed::default());
@@ -102,8 +120,8 @@ pub(super) async fn run(
     let recorded = tokio::select! {
         () = context.before(Stage::Answered) => {
             // The answer is paid for. A locked or full database delays its commit; the agent is not asked again.
-            let record = || context.store.record_answer(claim, answer.clone());
-            patiently(cancel, record).await.map_err(StageError::from)
+            let record = || store.record_answer(claim, answer.clone());
+            patiently(cancel, record).await.map_err(unrecorded)
         }
         () = cancel.cancelled() => Err(StageError::Cancelled),
     };
@@ -145,6 +163,67 @@ pub(super) async fn retract_left(context: &Context, claim: &mut Claim) -> Result
     Ok(())
 }
 
+async fn briefing(context: &Context, id: &str) -> Result<(Session, Transcript), StageError> {
+    let briefing = context.store.briefing(id, None).await?;
+    briefing.ok_or_else(|| StageError::Failed(format!("session {id} is gone")))
+}
+
+/// Begins the turn when no other program has one of this conversation. A handoff that waits gives its place to others.
+async fn begin(
+    context: &Context,
+    lease: &Lease,
+    session_id: &str,
+    notice: &str,
+    cancel: &CancellationToken,
+    slot: &mut Slot,
+) -> Result<Begun, StageError> {
+    let draining = &context.shutdown.draining;
+    let stopped = || match cancel.is_cancelled() {
+        true => StageError::Cancelled,
+        false => StageError::Stopping,
+    };
+    let quit = async {
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = draining.cancelled() => {}
+        }
+    };
+    let store = lease.store(&context.store);
+    let begin = || async {
+        match lease.shared() {
+            Some(shared) if shared.scribe() == Scribe::TheAgent => {
+                store.begin_turn(session_id, notice, Scribe::TheAgent).await
+            }
+            Some(shared) => shared.take().await.map(|()| Begun::Ask(None)),
+            None => Ok(Begun::Ask(None)),
+        }
+    };
+    let tell = |_: &HeldBy, _: Duration| slot.give_up();
+    let turns = &context.turns;
+    let begun = match turns.when_free(lease, cancel, quit, tell, begin).await? {
+        Waited::Begun(begun) => begun,
+        Waited::Quit => return Err(stopped()),
+        Waited::StillHeld(by) => {
+            return Err(StageError::Failed(format!(
+                "another program kept the conversation busy for too long: {by}"
+            )));
+        }
+    };
+    tokio::select! {
+        () = slot.take_back() => Ok(begun),
+        () = cancel.cancelled() => Err(StageError::Cancelled),
+        () = draining.cancelled() => Err(StageError::Stopping),
+    }
+}
+
+/// A lost lease ends the handoff, as any other failure of its turn.
+fn unrecorded(error: StoreError) -> StageError {
+    match error {
+        StoreError::TurnLost => StageError::Failed(TurnError::Lost.to_string()),
+        error => error.into(),
+    }
+}
+
 fn failed(error: TurnError) -> StageError {
     match error {
         TurnError::Cancelled => StageError::Cancelled,
@@ -156,19 +235,18 @@ fn failed(error: TurnError) -> StageError {
 /// began is taken back, and it is asked again.
 async fn before(
     context: &Context,
+    store: &Store,
     session_id: &str,
     notice: &str,
-    scribe: Scribe,
+    begun: Begun,
 ) -> Result<Option<Result<Reply, StageError>>, StageError> {
-    if scribe == Scribe::We {
-        return Ok(None);
-    }
-    match context.store.begin_turn(session_id, notice, scribe).await? {
+    match begun {
         Begun::Ask(_) => Ok(None),
         Begun::Asked(Some(reply)) => Ok(Some(Ok(Reply::from(reply)))),
         Begun::Asked(None) => {
             retract(context, session_id).await?;
-            context.store.begin_turn(session_id, notice, scribe).await?;
+            let begin = store.begin_turn(session_id, notice, Scribe::TheAgent);
+            begin.await?;
             Ok(None)
         }
     }

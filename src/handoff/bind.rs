@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Stage;
 use super::pipeline::{Context, StageError};
 use super::work::Slot;
+use super::{Handoff, Stage};
 use crate::session::{ChatType, KeyRules, Source, session_key};
 use crate::store::Claim;
+use crate::turn::Lease;
 
 /// How often a chat that another handoff is at is looked at again. The end of a handoff in this daemon is noticed at once.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -25,6 +26,7 @@ pub(super) async fn run(
     claim: &mut Claim,
     cancel: &CancellationToken,
     slot: &mut Slot,
+    lease: &mut Option<Lease>,
 ) -> Result<(), StageError> {
     let source = context.destination(&claim.handoff)?;
     if needs_owner(&source, &context.keys) {
@@ -41,9 +43,13 @@ pub(super) async fn run(
         let ends = slot.ends();
         let mut ended = pin!(ends.notified());
         ended.as_mut().enable();
-        if context.store.record_binding(claim, &key, &source).await? {
+        *lease = free_lease(context, &claim.handoff)?;
+        let store = lease.as_ref().map(|lease| lease.store(&context.store));
+        let store = store.as_ref().unwrap_or(&context.store);
+        if store.record_binding(claim, &key, &source).await? {
             break;
         }
+        *lease = None;
         tracing::debug!(key, "waiting for another handoff to this chat");
         slot.give_up();
         let again = async {
@@ -62,4 +68,22 @@ pub(super) async fn run(
     claim.handoff.session_key = Some(key);
     claim.handoff.stage = Some(Stage::Bound);
     Ok(())
+}
+
+/// The lease of the turn that follows, if nothing is in its way: then the transaction of the binding takes it among all
+/// programs too. `None`: the next stage waits for it.
+fn free_lease(context: &Context, handoff: &Handoff) -> Result<Option<Lease>, StageError> {
+    let (store, turns) = (&context.store, &context.turns);
+    if !store.has_turn_leases()? {
+        return Ok(None);
+    }
+    let (id, platform) = (&handoff.session_id, &handoff.platform);
+    let remembered = store.remembered_agent(id)?;
+    let chosen = turns.agents().choose(remembered.as_deref(), platform);
+    let (Ok(agent), Some(mut lease)) = (chosen, turns.try_lease(id)?) else {
+        return Ok(None);
+    };
+    // The binding makes the session one of this platform.
+    lease.share(store.turn_lease(id, platform, agent.scribe(platform)));
+    Ok(Some(lease))
 }

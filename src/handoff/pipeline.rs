@@ -20,7 +20,7 @@ use crate::router::{Address, Router};
 use crate::session::{KeyRules, Source};
 use crate::shutdown::Shutdown;
 use crate::store::{Claim, Delivery, NewDelivery, Store, StoreError, failure_key};
-use crate::turn::Turns;
+use crate::turn::{Lease, Turns};
 
 /// Waits between tries while the database is locked or the disk is full.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -153,6 +153,8 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
         }
     };
     reached(context, claim, told, took).await;
+    // Taken with the binding, for the turn that follows.
+    let mut lease = None;
     let mut since = Instant::now();
     while let Some(step) = next_step(claim) {
         if cut.is_cancelled() || (draining.is_cancelled() && !step.is_an_end()) {
@@ -163,7 +165,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
             Err(StageError::Cancelled)
         } else {
             tokio::select! {
-                outcome = take(context, claim, step, cancel, slot).instrument(step.span()) => outcome,
+                outcome = take(context, claim, step, cancel, slot, &mut lease).instrument(step.span()) => outcome,
                 () = cut.cancelled(), if step != Step::Settle => return release(context, claim).await,
             }
         };
@@ -252,12 +254,13 @@ async fn take(
     step: Step,
     cancel: &CancellationToken,
     slot: &mut Slot,
+    lease: &mut Option<Lease>,
 ) -> Result<(), StageError> {
     let work = async {
         match step {
             Step::OpenThread => thread::run(context, claim, cancel).await,
-            Step::Bind => bind::run(context, claim, cancel, slot).await,
-            Step::Answer => answer::run(context, claim, cancel).await,
+            Step::Bind => bind::run(context, claim, cancel, slot, lease).await,
+            Step::Answer => answer::run(context, claim, cancel, slot, lease).await,
             Step::Deliver => deliver::run(context, claim, cancel).await,
             Step::Settle => settle::run(context, claim).await,
         }

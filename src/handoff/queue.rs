@@ -225,6 +225,7 @@ impl Queue {
             // The request first, which somebody waits for.
             Pass::Foreign => {
                 self.others_wrote = true;
+                self.context.turns.others_wrote();
                 self.context.store.check_schema().await?;
                 let pending = self.scan_pending().await;
                 if !self.backlog.is_empty() {

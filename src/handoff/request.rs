@@ -7,7 +7,7 @@ use super::which::{self, resolve};
 use super::{Handoff, Via};
 use crate::platform::{Availability, Platforms};
 use crate::session::{Session, open_elsewhere};
-use crate::store::{Store, StoreError};
+use crate::store::{BusyElsewhere, Store, StoreError};
 
 /// The longest note that is passed on.
 const LONGEST_NOTE: usize = 4000;
@@ -125,7 +125,13 @@ fn check_idle(
         ));
     }
     match turn_elsewhere(store, &session.id)? {
-        Some(what) if !force => Err(refuse(
+        Some(BusyElsewhere::Turn(by)) => Err(refuse(
+            "turn_in_progress",
+            format!("another program is in the middle of a turn of \"{name}\": {by}"),
+            "ask again when it has answered, or let the handoff wait for that with --wait; \
+             the turn of a program that is gone ends within five minutes",
+        )),
+        Some(BusyElsewhere::Seems(what)) if !force => Err(refuse(
             "turn_in_progress",
             format!("another program seems to be in the middle of a turn of \"{name}\": {what}"),
             "ask again when it has answered, or let the handoff wait for that with --wait; \
@@ -136,10 +142,17 @@ fn check_idle(
 }
 
 /// What another program is doing with this session, unless it has said that it had it open and is dead by now.
-pub fn turn_elsewhere(store: &Store, session_id: &str) -> Result<Option<String>, StoreError> {
+pub fn turn_elsewhere(
+    store: &Store,
+    session_id: &str,
+) -> Result<Option<BusyElsewhere>, StoreError> {
     let Some(what) = store.busy_elsewhere(session_id)? else {
         return Ok(None);
     };
+    // A lease knows itself whether its holder is dead.
+    if matches!(what, BusyElsewhere::Turn(_)) {
+        return Ok(Some(what));
+    }
     let home = store.path().parent().unwrap_or(Path::new("."));
     let mut holders = open_elsewhere(home).into_iter();
     let mut known = holders

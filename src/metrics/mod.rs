@@ -140,7 +140,14 @@ impl Metrics {
             stages: histograms(PLATFORM, STAGE),
             turns: counters(
                 AGENT,
-                outcome(&["answered", "failed", "timed_out", "empty", "cancelled"]),
+                outcome(&[
+                    "answered",
+                    "failed",
+                    "timed_out",
+                    "empty",
+                    "lost",
+                    "cancelled",
+                ]),
             ),
             turn_seconds: histograms(AGENT, outcome(&["answered", "failed"])),
             deliveries: counters(PLATFORM, outcome(&["sent", "repeated", "failed", "gone"])),

@@ -362,6 +362,15 @@ pub enum EventKind {
         state: String,
         error: Option<String>,
     },
+    /// A turn waits for the turn of another program, such as Hermes, in the same conversation.
+    #[serde(rename = "turn.waiting")]
+    TurnWaiting {
+        session: String,
+        /// The program that is waited for, in words.
+        holder: String,
+        /// Seconds so far.
+        waited: u64,
+    },
     /// An agent begins to answer.
     #[serde(rename = "turn.started")]
     TurnStarted {
@@ -473,6 +482,7 @@ impl EventKind {
             EventKind::HandoffRequested { session, .. }
             | EventKind::HandoffStage { session, .. }
             | EventKind::HandoffEnded { session, .. }
+            | EventKind::TurnWaiting { session, .. }
             | EventKind::TurnStarted { session, .. }
             | EventKind::TurnDelta { session, .. }
             | EventKind::TurnEnded { session, .. }
@@ -490,6 +500,7 @@ impl EventKind {
             EventKind::HandoffRequested { .. } => "handoff.requested",
             EventKind::HandoffStage { .. } => "handoff.stage",
             EventKind::HandoffEnded { .. } => "handoff.ended",
+            EventKind::TurnWaiting { .. } => "turn.waiting",
             EventKind::TurnStarted { .. } => "turn.started",
             EventKind::TurnDelta { .. } => "turn.delta",
             EventKind::TurnEnded { .. } => "turn.ended",

@@ -9,7 +9,7 @@ use crate::agent::{Agent, Prompt, Reply};
 use crate::message_id;
 use crate::platform::Platform;
 use crate::store::{
-    Begun, Delivery, Draft, Extra, Files, Inbound, NewDelivery, Scribe, StoreError, TurnEnd,
+    Begun, Delivery, Draft, Extra, Files, Inbound, NewDelivery, Scribe, Store, StoreError, TurnEnd,
 };
 use crate::turn::live::{Live, show_typing};
 use crate::turn::questions::InChat;
@@ -48,19 +48,24 @@ impl Inner {
     /// Runs the turn and returns what is to be sent. `None`: it is answered already, or the daemon stops and it will be
     /// answered after the next start.
     pub(super) async fn answer(
-        &self,
+        self: &Arc<Self>,
         inbound: &Inbound,
         session_id: &str,
-        lease: Lease,
+        mut lease: Lease,
     ) -> Result<Option<Vec<Delivery>>, StoreError> {
-        let (store, stop) = (&self.store, &self.stop);
+        let stop = &self.stop;
         let platform = &inbound.source.platform;
         let choose = || async { self.turns.agent_of(session_id, platform) };
         let agent = patiently(stop, choose).await?;
         let scribe = agent.as_ref().map_or(Scribe::We, |(_, scribe)| *scribe);
+        lease.share(self.store.turn_lease(session_id, platform, scribe));
+        let store = &lease.store(&self.store);
+        let cancel = stop.child_token();
+        let stoppable = self.stoppable(inbound, cancel.clone());
         let begin = || store.begin_inbound(inbound.id, session_id, scribe);
+        let begun = self.when_free(inbound, &lease, &cancel, begin).await?;
         // What a recovery and its own dispatch both found is answered once.
-        let Some(begun) = patiently(stop, begin).await? else {
+        let Some(begun) = begun.flatten() else {
             return Ok(None);
         };
         // It may have been changed, or its chat have moved, until now.
@@ -69,7 +74,8 @@ impl Inner {
         let turn = match (agent, begun) {
             (Err(error), _) => Turn::known(Err(told(error)), inbound),
             (Ok((agent, _)), Begun::Ask(row)) => {
-                self.ask(inbound, session_id, &lease, agent, row).await?
+                let asked = self.ask(inbound, session_id, &lease, agent, row, &cancel);
+                asked.await?
             }
             (_, Begun::Asked(Some(reply))) => Turn::known(Ok(Reply::from(reply)), inbound),
             // It may have done things already: whether it is to do them again is for the person to say.
@@ -81,7 +87,8 @@ impl Inner {
         if matches!(turn.reply, Err(TurnError::Cancelled)) && stop.is_cancelled() {
             return Ok(None);
         }
-        self.keep(inbound, session_id, turn).await.map(Some)
+        drop(stoppable);
+        self.keep(store, inbound, session_id, turn).await.map(Some)
     }
 
     async fn ask(
@@ -91,6 +98,7 @@ impl Inner {
         lease: &Lease,
         agent: Arc<dyn Agent>,
         row: Option<i64>,
+        cancel: &CancellationToken,
     ) -> Result<Turn, StoreError> {
         let briefing = || self.store.briefing(session_id, row);
         let Some((session, transcript)) = patiently(&self.stop, briefing).await? else {
@@ -108,8 +116,7 @@ impl Inner {
             },
             handoff: false,
         };
-        let (streamed, cancel) = (Streamed::default(), self.stop.child_token());
-        let _stoppable = self.stoppable(inbound, cancel.clone());
+        let streamed = Streamed::default();
         let platform = self.platforms.adapter(&inbound.source.platform);
         let shows = platform.as_ref().map(|platform| InChat {
             metrics: self.metrics.clone(),
@@ -122,7 +129,7 @@ impl Inner {
         let answer = async {
             let _done = done.clone().drop_guard();
             self.turns
-                .run(lease, agent.as_ref(), prompt, &streamed, shows, &cancel)
+                .run(lease, agent.as_ref(), prompt, &streamed, shows, cancel)
                 .await
         };
         let (reply, draft) = tokio::join!(
@@ -167,11 +174,12 @@ impl Inner {
     /// The end of the turn in the transcript, and what the person gets.
     async fn keep(
         &self,
+        store: &Store,
         inbound: &Inbound,
         session_id: &str,
         turn: Turn,
     ) -> Result<Vec<Delivery>, StoreError> {
-        let (store, stop) = (&self.store, &self.stop);
+        let stop = &self.stop;
         let cwd = patiently(stop, || async { store.cwd_of(session_id) }).await?;
         let send = async |text: &str| -> Vec<NewDelivery> {
             let to = reply_to(inbound, session_id);
@@ -200,34 +208,38 @@ impl Inner {
             }
             sends
         };
-        let (end, sends) = match turn.reply {
-            Ok(reply) => {
-                let sends = send(&reply.shown()).await;
-                (TurnEnd::Answered(reply), sends)
-            }
+        let ended = match &turn.reply {
+            Ok(reply) => Ok((TurnEnd::Answered(reply.clone()), send(&reply.shown()).await)),
             Err(TurnError::Cancelled) if turn.stopped => {
                 let said = format!("{}\n(stopped)", turn.partial.trim_end());
                 let sends = send(said.trim_start()).await;
-                (TurnEnd::CutOff(turn.partial), sends)
+                Ok((TurnEnd::CutOff(turn.partial.clone()), sends))
             }
-            Err(error) => {
-                let text = format!("I could not answer: {error}. Say it again to try once more.");
-                let text = match turn.partial.trim_end() {
-                    "" => text,
-                    partial => format!("{partial}\n\n{text}"),
-                };
-                let (reason, sends) = (error.to_string(), send(&text).await);
-                let (id, partial) = (inbound.id, &turn.partial);
-                let keep = || store.fail_inbound(id, session_id, &reason, partial, sends.clone());
-                return patiently(stop, keep).await;
-            }
+            Err(error) => Err(error.to_string()),
         };
-        let keep = || store.answer_inbound(inbound.id, session_id, &end, sends.clone());
+        let reason = match ended {
+            Ok((end, sends)) => {
+                let keep = || store.answer_inbound(inbound.id, session_id, &end, sends.clone());
+                match patiently(stop, keep).await {
+                    Err(StoreError::TurnLost) => told(TurnError::Lost).to_string(),
+                    kept => return kept,
+                }
+            }
+            Err(reason) => reason,
+        };
+        let text = format!("I could not answer: {reason}. Say it again to try once more.");
+        let text = match turn.partial.trim_end() {
+            "" => text,
+            partial => format!("{partial}\n\n{text}"),
+        };
+        let sends = send(&text).await;
+        let (id, partial) = (inbound.id, &turn.partial);
+        let keep = || store.fail_inbound(id, session_id, &reason, partial, sends.clone());
         patiently(stop, keep).await
     }
 
     /// From now on `/stop` in this chat cancels this; until what is returned is dropped.
-    fn stoppable(&self, inbound: &Inbound, cancel: CancellationToken) -> Stoppable<'_> {
+    pub(super) fn stoppable(&self, inbound: &Inbound, cancel: CancellationToken) -> Stoppable<'_> {
         let (key, user_id) = (inbound.session_key.clone(), inbound.source.user_id.clone());
         self.answering()
             .insert(key.clone(), Answering { cancel, user_id });
@@ -235,7 +247,7 @@ impl Inner {
     }
 }
 
-struct Stoppable<'a> {
+pub(super) struct Stoppable<'a> {
     inner: &'a Inner,
     key: String,
 }

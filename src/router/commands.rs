@@ -11,7 +11,7 @@ use crate::handoff::request::RequestError;
 use crate::handoff::which;
 use crate::platform::Button;
 use crate::session::{self, Session, Source};
-use crate::store::{Inbound, SessionFilter, StoreError};
+use crate::store::{Inbound, Scribe, SessionFilter, StoreError};
 use crate::turn::patiently;
 
 /// How many sessions a chat is shown.
@@ -91,20 +91,30 @@ impl Inner {
         Ok(told.into())
     }
 
-    /// The message as the words that were said last, which are taken back with what came of them. `None`: there are none.
-    pub(super) async fn retry(&self, inbound: &Inbound) -> Result<Option<Inbound>, StoreError> {
+    /// The message as the words that were said last, which are taken back with what came of them. The inner `None`: there are
+    /// none. The outer one: another program has the conversation, and the message is seen to.
+    pub(super) async fn retry(
+        self: &Arc<Self>,
+        inbound: &Inbound,
+    ) -> Result<Option<Option<Inbound>>, StoreError> {
         let Some(here) = self.here(inbound).await? else {
-            return Ok(None);
+            return Ok(Some(None));
         };
         let conversation = || async { self.store.root(&here.id) };
         let conversation = patiently(&self.stop, conversation).await?;
         let lease = self.turns.leases.take(&conversation);
-        let _lease = tokio::select! {
+        let mut lease = tokio::select! {
             lease = lease => lease,
             () = self.draining.cancelled() => return Err(StoreError::Cancelled),
         };
-        let retry = || self.store.retry_inbound(inbound.id, &here.id);
-        patiently(&self.stop, retry).await
+        // The turn itself takes the lease later, so here it is only looked at.
+        let platform = &inbound.source.platform;
+        lease.share(self.store.turn_lease(&here.id, platform, Scribe::TheAgent));
+        let store = lease.store(&self.store);
+        let cancel = self.stop.child_token();
+        let _stoppable = self.stoppable(inbound, cancel.clone());
+        let retry = || store.retry_inbound(inbound.id, &here.id);
+        self.when_free(inbound, &lease, &cancel, retry).await
     }
 
     async fn status(&self, inbound: &Inbound) -> Result<String, StoreError> {

@@ -8,6 +8,7 @@ mod commands;
 mod copies;
 mod doors;
 mod files;
+mod held;
 pub mod hermes_pairs;
 mod home;
 mod line;
@@ -303,8 +304,9 @@ impl Inner {
         }
         match typed {
             Typed::Command(Command::Retry, _) => match self.retry(&inbound).await? {
-                Some(again) => inbound = again,
-                None => {
+                None => return Ok(()),
+                Some(Some(again)) => inbound = again,
+                Some(None) => {
                     let said = "There is nothing to try again.".to_owned();
                     return self.dismiss(&inbound, said).await;
                 }

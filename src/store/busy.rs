@@ -1,9 +1,12 @@
-//! Whether another program is in the middle of a turn, as far as its traces in the database show.
+//! Whether another program is in the middle of a turn. Where the database has turn leases, they tell. Elsewhere the traces of the
+//! turn in the transcript have to do.
+
+use std::fmt;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::features::{self, Feature};
-use super::{Store, StoreError, lenient, sessions, turns};
+use super::{HeldBy, Store, StoreError, lenient, sessions, turn_leases, turns};
 use crate::clock;
 
 /// A turn that has written nothing for this long is taken for dead.
@@ -13,12 +16,37 @@ const AHEAD: f64 = 60.0;
 /// Hermes takes its lock for five minutes at a time. One that lasts longer than this was taken by a wrong clock.
 const LONGEST_LOCK: f64 = 3600.0;
 
+/// What another program does with a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BusyElsewhere {
+    /// It holds the lease of the turn.
+    Turn(HeldBy),
+    /// It seems to do this.
+    Seems(String),
+}
+
+impl fmt::Display for BusyElsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BusyElsewhere::Turn(by) => by.fmt(f),
+            BusyElsewhere::Seems(what) => f.write_str(what),
+        }
+    }
+}
+
 impl Store {
-    /// What another program seems to be doing with this session. `None`: nothing that shows.
-    pub fn busy_elsewhere(&self, session_id: &str) -> Result<Option<String>, StoreError> {
+    /// What another program is doing with this session. `None`: nothing that shows.
+    pub fn busy_elsewhere(&self, session_id: &str) -> Result<Option<BusyElsewhere>, StoreError> {
         self.look(|c| {
             let tip = sessions::tip(c, session_id)?;
-            Ok(compressing(c, &tip)?.or(unanswered(c, &tip)?))
+            if let Some(by) = turn_leases::held_by(c, &tip)? {
+                return Ok(Some(BusyElsewhere::Turn(by)));
+            }
+            let seems = match compressing(c, &tip)? {
+                None if !features::has(c, Feature::TurnLeases)? => unanswered(c, &tip)?,
+                compressing => compressing,
+            };
+            Ok(seems.map(BusyElsewhere::Seems))
         })
     }
 }
@@ -34,7 +62,7 @@ fn compressing(c: &Connection, session_id: &str) -> Result<Option<String>, Store
 }
 
 /// A transcript that ends with a question, a tool call or a tool's result waits for an answer. Words of our own do not
-/// count: whether they are being answered we know ourselves.
+/// count: whether they are being answered we know ourselves. Neither does a row with a `display_kind`, which no person said.
 fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
     let kind = match features::has(c, Feature::DisplayKind)? {
         true => "display_kind",

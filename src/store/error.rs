@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use rusqlite::ErrorCode;
 
+use super::HeldBy;
+
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error(
@@ -44,6 +46,12 @@ pub enum StoreError {
     /// A compare-and-set found another state than the caller held.
     #[error("{0}")]
     Conflict(String),
+    /// A turn cannot begin now.
+    #[error("another program is at work in this conversation: {0}")]
+    TurnHeld(HeldBy),
+    /// A turn must not go on.
+    #[error("another program has taken over this conversation")]
+    TurnLost,
     #[error("cancelled")]
     Cancelled,
     #[error("database: {0}")]

@@ -11,7 +11,7 @@ use super::journal::{self, Evidence};
 use super::retract::Said;
 use super::{
     Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, binding, deliveries,
-    lenient, lineage, moves, retract, sessions, turns,
+    lenient, lineage, moves, retract, sessions, turn_leases, turns,
 };
 use crate::agent::Reply;
 use crate::clock;
@@ -305,7 +305,7 @@ impl Store {
             claim.fence,
             claim.handoff.session_id.clone(),
         );
-        let (key, source) = (key.to_owned(), source.clone());
+        let (key, source, turn) = (key.to_owned(), source.clone(), self.turn.clone());
         self.change_unflushed(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
             if shared && journal::is_taken(c, id, &key)? {
@@ -323,6 +323,8 @@ impl Store {
             changed.keys.push(key.clone());
             let evidence: Evidence<'_> = &[("session_key", &key), ("displaced", &displaced)];
             journal::advance(c, id, fence, &[Stage::Bound], clock::now(), evidence)?;
+            // The turn of the handoff follows at once.
+            turn_leases::take_if_free(c, &session_id, turn.as_deref())?;
             Ok(true)
         })
         .await
@@ -339,8 +341,10 @@ impl Store {
             claim.fence,
             claim.handoff.session_id.clone(),
         );
-        self.change_unflushed(move |c, changed| {
+        let turn = self.turn.clone();
+        let recorded = self.change_unflushed(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
+            turn_leases::check(c, &session_id, turn.as_deref())?;
             let said = match answer.scribe {
                 Scribe::We => {
                     if let Some(usage) = answer.reply.usage {
@@ -358,12 +362,15 @@ impl Store {
             let said = serde_json::to_string(&said).unwrap_or_default();
             let evidence: Evidence<'_> = &[("reply", &answer.reply.text), ("message_rows", &said)];
             journal::advance(c, id, fence, &[Stage::Answered], clock::now(), evidence)?;
+            turn_leases::release(c, &session_id, turn.as_deref())?;
             Ok(Recorded {
                 deliveries: deliveries::insert_all(c, &answer.deliveries)?,
                 session_id,
             })
-        })
-        .await
+        });
+        let recorded = recorded.await?;
+        self.turn_over();
+        Ok(recorded)
     }
 }
 

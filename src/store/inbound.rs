@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::messages::NewMessage;
 use super::{
     Begun, Delivery, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, lineage, retract,
-    sessions, turns,
+    sessions, turn_leases, turns,
 };
 use crate::clock;
 use crate::platform::RemoteFile;
@@ -156,9 +156,10 @@ impl Store {
         id: i64,
         session_id: &str,
     ) -> Result<Option<Inbound>, StoreError> {
-        let session_id = session_id.to_owned();
+        let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
+            turn_leases::take(c, &session_id, turn.as_deref())?;
             let Some(words) = retract::rewind_last(c, &session_id)? else {
                 return Ok(None);
             };
@@ -211,7 +212,7 @@ impl Store {
         session_id: &str,
         scribe: Scribe,
     ) -> Result<Option<Begun>, StoreError> {
-        let session_id = session_id.to_owned();
+        let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
             let open: Option<(String, String)> = c
@@ -223,9 +224,17 @@ impl Store {
             let Some((text, platform_id)) = open else {
                 return Ok(None);
             };
+            turn_leases::take(c, &session_id, turn.as_deref())?;
             // Words that compression left behind in the row before are said again, or they would have no answer.
             let begun = begun(c, id)?.filter(|(_, session)| *session == session_id);
-            if let Some((row, _)) = begun {
+            let overtaken = match &begun {
+                Some((row, _)) => turns::has_rows_behind(c, &session_id, *row)?,
+                None => false,
+            };
+            if let Some((row, _)) = begun.as_ref().filter(|_| overtaken) {
+                // Another program has had a turn since. The words are said again behind it, where their answer will stand.
+                take_back(c, &session_id, *row)?;
+            } else if let Some((row, _)) = begun {
                 // Another turn of this session may have come and gone since: without this, its end would not be written.
                 turns::take_up(c, &session_id, row)?;
                 return Ok(Some(Begun::Ask(Some(row))));
@@ -255,7 +264,8 @@ impl Store {
         sends: Vec<NewDelivery>,
     ) -> Result<Vec<Delivery>, StoreError> {
         let (session_id, end) = (session_id.to_owned(), end.clone());
-        self.change(move |c, changed| {
+        let turn = self.turn.clone();
+        let kept = self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
             let changed = c
                 .prepare_cached("UPDATE hermesd_inbound SET state = 'answered' WHERE id = ?1 AND state = 'running'")?
@@ -263,13 +273,18 @@ impl Store {
             if changed == 0 {
                 return Err(StoreError::Conflict(format!("message {id} is answered already")));
             }
-            turns::end(c, &session_id, &end)?;
+            if !turns::end_held(c, &session_id, &end, turn.as_deref())? {
+                return Err(StoreError::TurnLost);
+            }
             sends.iter().map(|send| deliveries::insert(c, send)).collect()
-        })
-        .await
+        });
+        let kept = kept.await?;
+        self.turn_over();
+        Ok(kept)
     }
 
-    /// The turn failed: the words stay in the transcript with what there is of an answer, and the person is told why.
+    /// The turn failed: the words stay in the transcript with what there is of an answer, and the person is told why. A turn that
+    /// has lost its lease leaves nothing of its answer.
     pub async fn fail_inbound(
         &self,
         id: i64,
@@ -279,20 +294,22 @@ impl Store {
         sends: Vec<NewDelivery>,
     ) -> Result<Vec<Delivery>, StoreError> {
         let (session_id, reason) = (session_id.to_owned(), reason.to_owned());
-        let partial = TurnEnd::CutOff(partial.to_owned());
-        self.change(move |c, changed| {
+        let (partial, turn) = (TurnEnd::CutOff(partial.to_owned()), self.turn.clone());
+        let kept = self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
             c.execute(
                 "UPDATE hermesd_inbound SET state = 'failed', error = ?2 WHERE id = ?1",
                 params![id, reason],
             )?;
-            turns::end(c, &session_id, &partial)?;
+            turns::end_held(c, &session_id, &partial, turn.as_deref())?;
             sends
                 .iter()
                 .map(|send| deliveries::insert(c, send))
                 .collect()
-        })
-        .await
+        });
+        let kept = kept.await?;
+        self.turn_over();
+        Ok(kept)
     }
 
     /// Answered by the house itself: its words reach no transcript. Nothing is sent when it was answered before.
@@ -364,6 +381,18 @@ fn begun(c: &Connection, id: i64) -> Result<Option<(i64, String)>, StoreError> {
     Ok(statement
         .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?)
+}
+
+/// Takes words without an answer out of the live transcript.
+fn take_back(c: &Connection, session_id: &str, row: i64) -> Result<(), StoreError> {
+    let taken = c
+        .prepare_cached("UPDATE messages SET active = 0 WHERE id = ?1 AND active = 1")?
+        .execute([row])?;
+    c.prepare_cached(
+        "UPDATE sessions SET message_count = MAX(0, COALESCE(message_count, 0) - ?2) WHERE id = ?1",
+    )?
+    .execute(params![session_id, taken as i64])?;
+    Ok(())
 }
 
 fn inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {

@@ -43,8 +43,8 @@ pub(super) fn ancestors(c: &Connection, id: &str) -> Result<Vec<String>, StoreEr
          WHERE child.id = ?1 AND child.source <> 'tool'
            AND (SELECT end_reason FROM sessions WHERE id = child.parent_session_id) = 'compression'
            AND CASE WHEN json_valid(COALESCE(child.model_config, '{}'))
-                    THEN json_extract(COALESCE(child.model_config, '{}'), '$._branched_from') IS NULL
-                     AND json_extract(COALESCE(child.model_config, '{}'), '$._delegate_from') IS NULL
+                    THEN json_extract(COALESCE(child.model_config, '{}'), '$._branched_from') IS NOT child.parent_session_id
+                     AND json_extract(COALESCE(child.model_config, '{}'), '$._delegate_from') IS NOT child.parent_session_id
                      AND json_extract(COALESCE(child.model_config, '{}'), '$._reset_from') IS NOT child.parent_session_id
                     ELSE 1 END",
     )?;

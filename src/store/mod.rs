@@ -45,6 +45,7 @@ mod terminals;
 mod tokenizer;
 mod trigram;
 mod trouble;
+mod turn_leases;
 mod turns;
 mod writer;
 
@@ -58,6 +59,7 @@ use open::Journal;
 use readers::ReadsFor;
 use writer::Needs;
 
+pub use busy::BusyElsewhere;
 pub use deliveries::{Delivery, DeliveryState, Extra, NewDelivery};
 pub use error::StoreError;
 pub use foreign::{Commits, ForeignCommits};
@@ -77,6 +79,7 @@ pub use schema::HERMES_SCHEMA_VERSION;
 pub use search::Hit;
 pub use sessions::{SessionFilter, SessionMatch};
 pub use terminals::{Candidate, Terminal, Typed};
+pub use turn_leases::{HeldBy, RENEW_EVERY, TurnLease};
 pub use turns::{Begun, INTERRUPTED, Scribe, TurnEnd};
 
 /// A handle that any task may clone and use. The last one dropped closes the database, if [`Store::close`] did not.
@@ -84,6 +87,14 @@ pub use turns::{Begun, INTERRUPTED, Scribe, TurnEnd};
 pub struct Store {
     inner: Arc<Inner>,
     reads_for: ReadsFor,
+    /// The turn that its writes are part of.
+    turn: Option<Arc<turn_leases::Hold>>,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Store").field(&self.path()).finish()
+    }
 }
 
 struct Inner {
@@ -154,6 +165,7 @@ impl Store {
         let sessions_dir = sessions_dir.canonicalize().unwrap_or(sessions_dir);
         Store {
             reads_for: ReadsFor::Daemon,
+            turn: None,
             inner: Arc::new(Inner {
                 readers: readers::Readers::new(file.clone(), journal),
                 writer,

@@ -180,7 +180,9 @@ const NEWER: &str = "
     CREATE TABLE conversation_generations (source TEXT NOT NULL, session_key TEXT NOT NULL,
         generation INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (source, session_key));
     DROP TABLE messages_fts_trigram;
-    CREATE VIRTUAL TABLE messages_fts_trigram USING fts5(content, tool_name, tokenize='trigram');";
+    CREATE VIRTUAL TABLE messages_fts_trigram USING fts5(content, tool_name, tokenize='trigram');
+    CREATE TABLE session_turn_leases (conversation_id TEXT PRIMARY KEY, holder TEXT NOT NULL,
+        acquired_at REAL NOT NULL, expires_at REAL NOT NULL);";
 
 fn database() -> Connection {
     let c = Connection::open_in_memory().unwrap();
@@ -351,6 +353,7 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
             "state IN ('pending', 'sending') AND handoff_id IS NULL",
         ],
         ("inbound", "OPEN") => vec!["state IN ('received', 'running')"],
+        ("busy", "kind") => vec!["display_kind", "NULL"],
         ("journal", "columns") => vec!["", ", sent_ids = ?4"],
         ("local", "MESSAGE") => vec!["id, chat_id, thread_id, author, text, at"],
         ("prune", "table") => vec!["hermesd_inbound", "hermesd_deliveries"],

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::messages::{self, NewMessage};
 use super::sessions::{self, NewSession};
-use super::{StoreError, binding, fulltext, retract};
+use super::{StoreError, binding, fulltext, retract, turn_leases};
 use crate::clock;
 use crate::session::transcript::Role;
 use crate::session::{ChatType, Source};
@@ -130,6 +130,7 @@ fn writes(c: &Connection) -> Result<(), StoreError> {
             [&id, state],
         )?;
     }
+    turn_leases::rehearse(c, &id)?;
     let chat = Source::new("local", ChatType::Dm, NOWHERE);
     binding::bind(c, NOWHERE, NOWHERE, &id, &chat, None)?;
     // The next one ends the first.

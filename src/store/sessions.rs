@@ -22,7 +22,7 @@ const RESET_REASONS: &str =
 const CANDIDATES: usize = 10;
 
 /// Compression splits are followed this far at the most; a longer chain is a loop or damage.
-pub(super) const LONGEST_LINEAGE: usize = 100;
+pub(super) const LONGEST_LINEAGE: usize = 10_000;
 
 #[derive(Debug, Clone, Default)]
 pub struct SessionFilter {
@@ -352,8 +352,8 @@ pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
          WHERE likelihood(child.parent_session_id = ?1, 0.000001)
            AND (SELECT end_reason FROM sessions WHERE id = ?1) = 'compression' AND child.source <> 'tool' AND child.id IS NOT NULL
            AND CASE WHEN json_valid(COALESCE(child.model_config, '{}'))
-                    THEN json_extract(COALESCE(child.model_config, '{}'), '$._branched_from') IS NULL
-                     AND json_extract(COALESCE(child.model_config, '{}'), '$._delegate_from') IS NULL
+                    THEN json_extract(COALESCE(child.model_config, '{}'), '$._branched_from') IS NOT child.parent_session_id
+                     AND json_extract(COALESCE(child.model_config, '{}'), '$._delegate_from') IS NOT child.parent_session_id
                      AND json_extract(COALESCE(child.model_config, '{}'), '$._reset_from') IS NOT child.parent_session_id
                     ELSE 1 END
          ORDER BY CASE WHEN child.end_reason = 'compression' THEN 0 WHEN child.ended_at IS NULL THEN 1 ELSE 2 END,

@@ -5,7 +5,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::messages::NewMessage;
 use super::sessions::{COLUMNS, NewSession};
-use super::{Begun, Scribe, Store, StoreError, agents, journal, lenient, lineage, sessions, turns};
+use super::{
+    Begun, Scribe, Store, StoreError, agents, journal, lenient, lineage, sessions, turn_leases,
+    turns,
+};
 use crate::clock;
 use crate::session::transcript::Role;
 use crate::session::{Session, TERMINAL_SOURCES};
@@ -127,7 +130,7 @@ impl Store {
         scribe: Scribe,
     ) -> Result<Typed, StoreError> {
         let words = NewMessage::text(Role::User, text);
-        let id = session_id.to_owned();
+        let (id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change(move |c, changed| {
             let id = lineage::settle(c, changed, &id)?;
             let Some(session) = sessions::by_id(c, &id)? else {
@@ -136,6 +139,7 @@ impl Store {
             if !TERMINAL_SOURCES.contains(&session.source.as_str()) {
                 return Ok(Typed::OnChat(session.source));
             }
+            turn_leases::take(c, &id, turn.as_deref())?;
             sessions::reopen(c, &id)?;
             let begun = turns::begin(c, &id, &words, scribe)?;
             Ok(Typed::Begun(id, begun))

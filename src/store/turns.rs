@@ -10,7 +10,9 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::features::{self, Feature};
 use super::messages::{self, NewMessage};
+use super::turn_leases::{self, Hold};
 use super::{Store, StoreError, chat_columns, lenient, lineage, sessions};
 use crate::agent::{Reply, Usage};
 use crate::clock;
@@ -62,9 +64,10 @@ impl Store {
         scribe: Scribe,
     ) -> Result<Begun, StoreError> {
         let words = NewMessage::text(Role::User, text);
-        let session_id = session_id.to_owned();
+        let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
+            turn_leases::take(c, &session_id, turn.as_deref())?;
             sessions::reopen(c, &session_id)?;
             begin(c, &session_id, &words, scribe)
         })
@@ -73,9 +76,10 @@ impl Store {
 
     /// What has been streamed so far, in case nobody lives to tell the end.
     pub async fn keep_partial(&self, session_id: &str, partial: String) -> Result<(), StoreError> {
-        let session_id = session_id.to_owned();
+        let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change_unflushed(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
+            turn_leases::check(c, &session_id, turn.as_deref())?;
             c.prepare_cached(
                 "UPDATE hermesd_turns SET partial = ?2 WHERE session_id = ?1 AND running = 1",
             )?
@@ -87,14 +91,17 @@ impl Store {
 
     /// The reply, or what there is of it, takes its place in the transcript. Done once: a turn that has ended stays as it
     /// is. Returns the session in which the conversation goes on: compression may have split it during the turn.
+    /// [`StoreError::TurnLost`]: the turn has ended, and its end is not in the transcript.
     pub async fn end_turn(&self, session_id: &str, how: TurnEnd) -> Result<String, StoreError> {
-        let session_id = session_id.to_owned();
-        self.change(move |c, changed| {
+        let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
+        let ended = self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
-            end(c, &session_id, &how)?;
-            Ok(session_id)
-        })
-        .await
+            let kept = end_held(c, &session_id, &how, turn.as_deref())?;
+            Ok((session_id, kept))
+        });
+        let (session_id, kept) = ended.await?;
+        self.turn_over();
+        kept.then_some(session_id).ok_or(StoreError::TurnLost)
     }
 
     /// Ends the turn that a daemon which is no more was in, with what was kept of it. False: there was none.
@@ -105,6 +112,9 @@ impl Store {
             let Some(turn) = running(c, &session_id)? else {
                 return Ok(false);
             };
+            if went_on(c, &session_id, &turn)? {
+                return abandon(c, &session_id).map(|()| true);
+            }
             let partial = TurnEnd::CutOff(turn.partial.unwrap_or_default());
             end(c, &session_id, &partial).map(|ended| ended.is_some())
         })
@@ -394,6 +404,51 @@ fn end_with(
     Ok(Some(rows))
 }
 
+/// Closes a turn under its lease, which is released by that. False: the lease is lost, and nothing was written.
+pub(super) fn end_held(
+    c: &Connection,
+    session_id: &str,
+    how: &TurnEnd,
+    turn: Option<&Hold>,
+) -> Result<bool, StoreError> {
+    match turn_leases::check(c, session_id, turn) {
+        Err(StoreError::TurnLost) => return abandon(c, session_id).map(|()| false),
+        checked => checked?,
+    }
+    end(c, session_id, how)?;
+    turn_leases::release(c, session_id, turn)?;
+    Ok(true)
+}
+
+/// Closes a turn without its end in the transcript.
+fn abandon(c: &Connection, session_id: &str) -> Result<(), StoreError> {
+    c.prepare_cached(
+        "UPDATE hermesd_turns SET running = 0, partial = NULL, words = NULL WHERE session_id = ?1",
+    )?
+    .execute([session_id])?;
+    Ok(())
+}
+
+/// Whether another program has gone on with the conversation since a daemon died in this turn.
+fn went_on(c: &Connection, session_id: &str, turn: &Running) -> Result<bool, StoreError> {
+    if turn_leases::held_by(c, session_id)?.is_some() {
+        return Ok(true);
+    }
+    let words = last_words(c, session_id)?.filter(|_| turn.words.is_none());
+    words.map_or(Ok(false), |row| has_rows_behind(c, session_id, row))
+}
+
+/// Whether another program has written behind this row of ours. Only files with turn leases can tell: each program writes in its
+/// own turn there.
+pub(super) fn has_rows_behind(
+    c: &Connection,
+    session_id: &str,
+    row: i64,
+) -> Result<bool, StoreError> {
+    let has_leases = features::has(c, Feature::TurnLeases)?;
+    Ok(has_leases && messages::last_row(c, session_id)? > row)
+}
+
 /// Writes what the agent that keeps the transcript has left out: most often nothing.
 fn complete(
     c: &Connection,
@@ -409,12 +464,19 @@ fn complete(
         true => was_said(c, session_id, &written, &words.content.encode())?,
         false => live.iter().any(|row| row.role == "user"),
     };
-    if !said {
-        rows.push(messages::append_one(c, session_id, words)?);
-    }
     let answered = live.last().is_some_and(|row| {
         row.role == "assistant" && (!written.compacted || is_end(&row.text, how))
     });
+    if !(said && answered) && turn_leases::held_by(c, session_id)?.is_some() {
+        tracing::warn!(
+            session = session_id,
+            "the agent left out rows of its turn; another program has a turn by now, so they are not written"
+        );
+        return Ok(rows);
+    }
+    if !said {
+        rows.push(messages::append_one(c, session_id, words)?);
+    }
     if !answered {
         rows.extend(conclude(c, session_id, how)?);
     }

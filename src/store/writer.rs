@@ -270,6 +270,21 @@ impl Writer {
         .await
     }
 
+    /// Hands over a write that its caller does not wait for. When too many jobs wait, it is not done.
+    pub(super) fn post<F>(&self, work: F)
+    where
+        F: Fn(&Connection) -> Result<(), StoreError> + Send + 'static,
+    {
+        let (reply, _) = oneshot::channel();
+        let _ = self.jobs.try_send(Box::new(Work {
+            work,
+            needs: Needs::Commit,
+            asked: Instant::now(),
+            result: None,
+            reply,
+        }));
+    }
+
     pub(super) async fn run<T, F>(&self, needs: Needs, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,

@@ -8,7 +8,7 @@ use crate::events::Event;
 use crate::handoff::request::{Refusal, RequestError, turn_elsewhere};
 use crate::handoff::which;
 use crate::session::{Session, title};
-use crate::store::{StoreError, TERMINAL};
+use crate::store::{BusyElsewhere, StoreError, TERMINAL};
 
 /// What a terminal wants.
 #[derive(Debug, Clone, Default)]
@@ -212,8 +212,12 @@ impl Terminals {
             ));
         };
         if let Some(what) = turn_elsewhere(&self.inner.store, &session.id)? {
+            let is = match what {
+                BusyElsewhere::Turn(_) => "is",
+                BusyElsewhere::Seems(_) => "seems to be",
+            };
             return Err(busy(
-                &format!("another program seems to be in the middle of a turn, {what}"),
+                &format!("another program {is} in the middle of a turn, {what}"),
                 "wait until it has answered",
             ));
         }

@@ -11,9 +11,11 @@ use super::open::refusal;
 use super::{LiveTurn, Seat, Terminals};
 use crate::agent::{Agent, Prompt, Reply};
 use crate::handoff::request::{RequestError, stopping};
+use crate::message_id;
 use crate::router::LONGEST_MESSAGE;
-use crate::store::{StoreError, TurnEnd, Typed};
-use crate::turn::{Lease, TurnError, patiently};
+use crate::session::TERMINAL_SOURCES;
+use crate::store::{Store, StoreError, TurnEnd, Typed};
+use crate::turn::{Lease, TurnError, Waited, kept_busy, patiently};
 
 /// How much of a streaming reply a killed daemon may lose.
 const KEEP_EVERY: Duration = Duration::from_millis(500);
@@ -101,7 +103,7 @@ impl Terminals {
     async fn converse(&self, at: &AtTurn, text: &str) -> Result<Outcome, RequestError> {
         let (inner, id) = (&self.inner, at.seat.session_id());
         let cancel = &at.turn.cancel;
-        let lease = tokio::select! {
+        let mut lease = tokio::select! {
             lease = inner.turns.leases.take(at.seat.conversation()) => lease,
             () = cancel.cancelled() => return Ok(Outcome::nothing()),
             () = inner.draining.cancelled() => return Err(stopping().into()),
@@ -110,11 +112,31 @@ impl Terminals {
         let (agent, scribe) = self
             .agent_at(&at.seat)?
             .map_err(|error| refusal("no_agent", error.to_string(), "see `hermesctl agents`"))?;
+        lease.share(inner.store.turn_lease(&id, TERMINAL_SOURCES[0], scribe));
+        let store = lease.store(&inner.store);
         let begin = || async {
             self.bear(&at.seat, None).await?;
-            inner.store.begin_terminal_turn(&id, text, scribe).await
+            store.begin_terminal_turn(&id, text, scribe).await
         };
-        match patiently(cancel, begin).await {
+        let quit = async {
+            tokio::select! {
+                () = cancel.cancelled() => {}
+                () = inner.draining.cancelled() => {}
+            }
+        };
+        let begun = inner
+            .turns
+            .when_free(&lease, cancel, quit, |_, _| {}, begin);
+        let begun = match begun.await {
+            Ok(Waited::Begun(begun)) => Ok(begun),
+            Ok(Waited::StillHeld(by)) => {
+                return Err(refusal("turn_in_progress", kept_busy(&by), "say it again"));
+            }
+            Ok(Waited::Quit) if cancel.is_cancelled() => return Ok(Outcome::nothing()),
+            Ok(Waited::Quit) => return Err(stopping().into()),
+            Err(error) => Err(error),
+        };
+        match begun {
             Ok(Typed::Begun(id, begun)) => {
                 at.seat.go_on_in(id);
                 self.answer(at, &lease, agent.as_ref(), text, begun.row())
@@ -145,7 +167,7 @@ impl Terminals {
         text: &str,
         row: Option<i64>,
     ) -> Result<Outcome, RequestError> {
-        let (store, id) = (&self.inner.store, &at.seat.session_id());
+        let (store, id) = (&lease.store(&self.inner.store), &at.seat.session_id());
         let reply = match patiently(&at.turn.cancel, || store.briefing(id, row)).await {
             Ok(Some((session, transcript))) => {
                 let prompt = Prompt {
@@ -160,7 +182,7 @@ impl Terminals {
                 let answer = turns.run(lease, agent, prompt, streamed, None, cancel);
                 tokio::select! {
                     reply = answer => reply,
-                    () = self.keep_streaming(at) => Err(TurnError::Cancelled),
+                    () = self.keep_streaming(at, store) => Err(TurnError::Cancelled),
                 }
             }
             Ok(None) => Err(TurnError::Agent("the session is gone".into())),
@@ -182,6 +204,16 @@ impl Terminals {
                 at.seat.go_on_in(goes_on);
                 Ok(outcome)
             }
+            Err(StoreError::TurnLost) => {
+                if outcome.error.is_none() {
+                    let error = TurnError::Lost;
+                    tracing::error!(message_id = message_id::TURN_FAILED, %error, "a turn failed");
+                }
+                Ok(Outcome {
+                    error: Some(TurnError::Lost.to_string()),
+                    ..outcome
+                })
+            }
             Err(error) => {
                 tracing::error!(%error, "the end of a turn could not be kept");
                 let unkept = format!("it could not be kept in the transcript: {error}");
@@ -194,7 +226,7 @@ impl Terminals {
     }
 
     /// Keeps what is streamed every now and then; never returns.
-    async fn keep_streaming(&self, at: &AtTurn) {
+    async fn keep_streaming(&self, at: &AtTurn, store: &Store) {
         let mut kept = 0;
         loop {
             tokio::time::sleep(KEEP_EVERY).await;
@@ -204,9 +236,14 @@ impl Terminals {
             }
             kept = streamed.len();
             let id = &at.seat.session_id();
-            if let Err(error) = self.inner.store.keep_partial(id, streamed).await {
-                tracing::warn!(%error, "what is streamed could not be kept; it is tried again");
-                kept = 0;
+            match store.keep_partial(id, streamed).await {
+                Ok(()) => {}
+                // The turn learns of it too, and ends.
+                Err(StoreError::TurnLost) => return std::future::pending().await,
+                Err(error) => {
+                    tracing::warn!(%error, "what is streamed could not be kept; it is tried again");
+                    kept = 0;
+                }
             }
         }
     }

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::{Notify, OwnedMutexGuard};
 
+use crate::store::{Store, TurnLease};
+
 type Gate = Arc<tokio::sync::Mutex<()>>;
 
 #[derive(Clone, Default)]
@@ -16,6 +18,8 @@ pub struct Leases {
 
 /// The right to run a turn of one conversation; dropped, the next in line has it.
 pub struct Lease {
+    /// The lease that keeps other programs away.
+    shared: Option<TurnLease>,
     guard: Option<OwnedMutexGuard<()>>,
     conversation: String,
     gates: Arc<Mutex<HashMap<String, Gate>>>,
@@ -27,6 +31,7 @@ impl Leases {
     pub async fn take(&self, conversation: &str) -> Lease {
         // Made before the wait, so that a waiter that gives up cleans up behind itself too.
         let mut lease = Lease {
+            shared: None,
             guard: None,
             conversation: conversation.to_owned(),
             gates: self.gates.clone(),
@@ -47,6 +52,7 @@ impl Leases {
             gate.clone().try_lock_owned().ok()
         })?;
         Some(Lease {
+            shared: None,
             guard: Some(guard),
             conversation: conversation.to_owned(),
             gates: self.gates.clone(),
@@ -83,10 +89,42 @@ impl Lease {
     pub fn conversation(&self) -> &str {
         &self.conversation
     }
+
+    /// The turn takes this lease among all programs too.
+    pub fn share(&mut self, shared: TurnLease) {
+        self.shared = Some(shared);
+    }
+
+    pub fn shared(&self) -> Option<&TurnLease> {
+        self.shared.as_ref()
+    }
+
+    /// The session that the turn is of.
+    pub fn session_id(&self) -> &str {
+        let shared = self.shared.as_ref();
+        shared.map_or(&self.conversation, |shared| shared.session_id())
+    }
+
+    /// The store for the writes of this turn.
+    pub fn store(&self, store: &Store) -> Store {
+        match &self.shared {
+            Some(shared) => shared.store(),
+            None => store.clone(),
+        }
+    }
+
+    /// Resolves when another program has taken the conversation over.
+    pub async fn lost(&self) {
+        match &self.shared {
+            Some(shared) => shared.lost().await,
+            None => std::future::pending().await,
+        }
+    }
 }
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        self.shared = None;
         drop(self.guard.take());
         let mut gates = self
             .gates

@@ -8,18 +8,21 @@ mod lease;
 pub mod live;
 mod patience;
 pub mod questions;
+mod waiting;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use lease::{Lease, Leases};
 pub(crate) use patience::patiently;
 pub use questions::{Heard, Patience, Questions, Shows};
+pub use waiting::{Waited, kept_busy};
 
 pub use crate::agent::Streamed;
 use crate::agent::{Agent, AgentError, Agents, Prompt, Pulse, Reply, Sink};
@@ -44,6 +47,8 @@ pub enum TurnError {
     },
     #[error("the agent's answer was empty")]
     Empty,
+    #[error("another program took over this conversation during the answer")]
+    Lost,
     #[error("cancelled")]
     Cancelled,
 }
@@ -59,6 +64,8 @@ pub struct Clocks {
     pub silence: Option<Duration>,
     /// For the person, when it asks something.
     pub question: Patience,
+    /// For the turn of another program, before a turn of ours.
+    pub lease: Duration,
 }
 
 /// How one question to an agent went.
@@ -86,6 +93,8 @@ pub struct Turns {
     pub(crate) metrics: Arc<Metrics>,
     /// Numbers the turns of this daemon's life.
     turns: AtomicU64,
+    /// Another program has written to the database.
+    others_wrote: Notify,
 }
 
 impl Turns {
@@ -105,6 +114,7 @@ impl Turns {
             bus,
             metrics,
             turns: AtomicU64::new(0),
+            others_wrote: Notify::new(),
         }
     }
 
@@ -181,7 +191,7 @@ impl Turns {
             shows,
         };
         let begun = Instant::now();
-        let outcome = self.ask(agent, prompt, &sink, cancel).await;
+        let outcome = self.ask(lease, agent, prompt, &sink, cancel).await;
         if session_id != PROBE {
             let took = begun.elapsed();
             self.metrics.turn_ended(agent.name(), kind(&outcome), took);
@@ -242,6 +252,7 @@ impl Turns {
 
     async fn ask(
         &self,
+        lease: &Lease,
         agent: &dyn Agent,
         prompt: Prompt<'_>,
         sink: &Sink<'_>,
@@ -256,6 +267,7 @@ impl Turns {
                 return whole(answer);
             }
             (after, which) = self.run_out(sink) => TurnError::TimedOut { after, which },
+            () = lease.lost() => TurnError::Lost,
             () = cancel.cancelled() => TurnError::Cancelled,
         };
         cancelled.cancel();
@@ -315,6 +327,7 @@ fn kind(outcome: &Result<Reply, TurnError>) -> &'static str {
         Err(TurnError::Agent(_)) => "failed",
         Err(TurnError::TimedOut { .. }) => "timed_out",
         Err(TurnError::Empty) => "empty",
+        Err(TurnError::Lost) => "lost",
         Err(TurnError::Cancelled) => "cancelled",
     }
 }

@@ -13,6 +13,7 @@ pub mod pty;
 mod running;
 pub mod scripted;
 mod seed;
+mod taker;
 mod talk;
 pub mod telegram;
 pub mod traced;
@@ -25,6 +26,7 @@ pub use daemon::{Daemon, Home, Ran};
 pub use program::{program, told};
 pub use running::Running;
 pub use seed::{SESSION, TITLE, add_session, home_channel, no_thread, picture, seed_session};
+pub use taker::Taker;
 pub use wire::{Wire, hello, request, somebody_hands_off};
 
 /// How long a condition may take to come true before the test fails. Generous: the machine may be busy.

@@ -8,7 +8,7 @@ use super::editor::Heard;
 use super::{Chat, Next, Sent, question};
 use crate::cli::CliError;
 use crate::cli::markdown::Markdown;
-use crate::cli::output::{BOLD, FAINT, Output};
+use crate::cli::output::{BOLD, FAINT, Output, to_stderr};
 use crate::client::{ClientError, News};
 use crate::command::{self, Command, Place, Typed};
 use crate::protocol::{Call, ChatSay, ChatTurnView, EventKind, Nothing};
@@ -182,6 +182,7 @@ impl<'a> Screen<'a> {
             News::Missed(_) => self.lost = true,
             News::Event(event) => match &event.event {
                 EventKind::TurnStarted { turn, .. } => self.turn = Some(*turn),
+                EventKind::TurnWaiting { holder, .. } => self.tell_waiting(holder)?,
                 EventKind::TurnDelta { turn, text, .. }
                     if self.turn == Some(*turn) && !self.lost =>
                 {
@@ -196,6 +197,20 @@ impl<'a> Screen<'a> {
                     }
                 }
             },
+        }
+        Ok(())
+    }
+
+    /// Words of ours that are no part of the answer.
+    fn tell_waiting(&mut self, holder: &str) -> Result<(), CliError> {
+        let text = format!(
+            "Another program is at work in this conversation ({holder}). The answer comes when it is done."
+        );
+        if self.markdown.is_some() {
+            self.clear_waiting()?;
+            self.out.line(self.out.styled(FAINT, &text))?;
+        } else if !self.out.is_json() {
+            to_stderr(&text);
         }
         Ok(())
     }
