@@ -10,7 +10,7 @@ use crate::cli::CliError;
 use crate::client::Client;
 use crate::config::settings::find;
 use crate::config::{Config, Origin};
-use crate::daemon::recorded_gateway;
+use crate::daemon::live_gateway;
 use crate::platform::Finding;
 use crate::store::{OpenMode, REBUILD, Store, StoreError};
 
@@ -165,7 +165,7 @@ pub(super) fn disk(home: &Path) -> Vec<Finding> {
 
 pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>) -> Vec<Finding> {
     let mut found = Vec::new();
-    if let Some(pid) = recorded_gateway(&config.home) {
+    if let Some(pid) = live_gateway(&config.home) {
         found.push(Finding::bad(
             "Hermes gateway",
             format!("one runs on this home (process id {pid}); both would claim the same handoffs and the same bot"),
