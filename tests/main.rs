@@ -43,6 +43,7 @@ mod fake_telegram;
 mod fake_telegram_chats;
 mod fake_telegram_library;
 mod faults;
+mod gateway;
 mod handoff_e2e;
 mod hermes_rules;
 mod history;

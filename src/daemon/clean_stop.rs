@@ -2,7 +2,9 @@
 //! for an interrupted one, and runs its turn again.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 /// An empty file in the home. Hermes' gateway removes it when it starts.
 const MARK: &str = ".clean_shutdown";
@@ -35,4 +37,16 @@ pub(super) async fn mark_for_starting_gateway(home: &Path) {
         tokio::time::sleep(LOOK_AGAIN).await;
     }
     forget(home);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_mark_for_a_starting_gateway_never_stays() {
+        let home = tempfile::tempdir().unwrap();
+        mark_for_starting_gateway(home.path()).await;
+        assert!(!home.path().join(MARK).exists());
+    }
 }

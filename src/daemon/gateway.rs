@@ -67,11 +67,14 @@ fn lock(path: &Path) -> Result<Flock<File>, LockError> {
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| LockError::Held)
 }
 
-/// The process id of a Hermes gateway that lives on this home, as its records tell.
+/// The process id of a Hermes gateway that lives on this home, as its files tell.
 pub fn live_gateway(home: &Path) -> Option<u64> {
-    recorded_state(home)
-        .or_else(|| recorded_process(&home.join(PID_FILE)))
-        .or_else(|| recorded_process(&home.join(LOCK)))
+    recorded_state(home).or_else(|| recorded_process(home))
+}
+
+/// The living process that the lock file names. It counts only where another process has the lock: the file outlives it.
+pub(super) fn recorded_holder(home: &Path) -> Option<u64> {
+    living(&read(&home.join(LOCK))?)
 }
 
 /// `gateway_state.json` outlives its gateway and says how it ended.
@@ -83,10 +86,11 @@ fn recorded_state(home: &Path) -> Option<u64> {
     }
 }
 
-/// `gateway.pid` and `gateway.lock` name a process.
-fn recorded_process(path: &Path) -> Option<u64> {
-    let record = read(path)?;
-    (record["kind"] == KIND).then(|| living(&record)).flatten()
+/// A gateway that was killed leaves its `gateway.pid`, so this one has to have the start time of its process.
+fn recorded_process(home: &Path) -> Option<u64> {
+    let record = read(&home.join(PID_FILE))?;
+    let complete = record["kind"] == KIND && record["start_time"].is_u64();
+    complete.then(|| living(&record)).flatten()
 }
 
 fn living(record: &Value) -> Option<u64> {
@@ -124,17 +128,25 @@ mod tests {
         };
         let pid = std::process::id();
         let started = start_time(pid).unwrap();
-        for name in [LOCK, PID_FILE] {
-            let record =
-                |kind: &str, started: u64| json!({"pid": pid, "kind": kind, "start_time": started});
-            write(name, &record(KIND, started));
-            assert_eq!(live_gateway(home.path()), Some(u64::from(pid)), "{name}");
-            write(name, &record(KIND, started + 1));
-            assert_eq!(live_gateway(home.path()), None, "{name}: a reused id");
-            write(name, &record("hermesd", started));
-            assert_eq!(live_gateway(home.path()), None, "{name}: not a gateway");
-            write(name, &json!(pid));
-            assert_eq!(live_gateway(home.path()), None, "{name}: a bare number");
+        let alive = Some(u64::from(pid));
+        let record = json!({"pid": pid, "kind": KIND, "start_time": started});
+        let reused = json!({"pid": pid, "kind": KIND, "start_time": started + 1});
+        write(LOCK, &record);
+        assert_eq!(live_gateway(home.path()), None, "the lock may be free");
+        assert_eq!(recorded_holder(home.path()), alive);
+        write(LOCK, &reused);
+        assert_eq!(recorded_holder(home.path()), None);
+        write(PID_FILE, &record);
+        assert_eq!(live_gateway(home.path()), alive);
+        let others = [
+            reused,
+            json!({"pid": pid, "kind": "other", "start_time": started}),
+            json!({"pid": pid, "kind": KIND}),
+            json!(pid),
+        ];
+        for other in others {
+            write(PID_FILE, &other);
+            assert_eq!(live_gateway(home.path()), None, "{other}");
         }
         for (state, alive) in [("running", true), ("starting", true), ("stopped", false)] {
             write(

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use inotify::{EventStream, Inotify, WatchMask};
 use tokio_stream::StreamExt;
 
-use super::gateway::{GatewayLock, LockError, PREFIX, live_gateway};
+use super::gateway::{GatewayLock, LockError, PREFIX, live_gateway, recorded_holder};
 
 /// How long a lock file stays lost before we take it again: a gateway that starts takes it within this time.
 const GRACE: Duration = Duration::from_secs(1);
@@ -34,6 +34,10 @@ pub(super) async fn appeared(home: &Path, lock: &mut GatewayLock) -> Option<u64>
             lost = None;
             events.rest()
         } else {
+            // Read, not locked to see who has it: the gateway would find its own lock taken.
+            if let Some(pid) = recorded_holder(home) {
+                return Some(pid);
+            }
             let lost = lost.get_or_insert_with(Lost::now);
             if lost.since.elapsed() >= GRACE && lost.is_held_for_good(lock) {
                 return None;

@@ -10,7 +10,7 @@ use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
 
 use super::DaemonError;
-use super::gateway::{GatewayLock, LockError, live_gateway};
+use super::gateway::{GatewayLock, LockError, live_gateway, recorded_holder};
 use crate::config::Config;
 use crate::private;
 
@@ -97,10 +97,13 @@ fn lock_gateway(home: &Path) -> Result<GatewayLock, DaemonError> {
         }
         match GatewayLock::take(home) {
             Ok(lock) => return Ok(lock),
-            Err(LockError::Held) if begun.elapsed() < ONLY_LOOKED => {
+            Err(LockError::Held) => {
+                let holder = recorded_holder(home);
+                if holder.is_some() || begun.elapsed() > ONLY_LOOKED {
+                    return Err(gateway_lives(home, holder));
+                }
                 std::thread::sleep(ONLY_LOOKED / 10);
             }
-            Err(LockError::Held) => return Err(gateway_lives(home, None)),
             Err(LockError::Io(error)) => {
                 let path = home.join("gateway.lock");
                 return Err(DaemonError::Config(format!(
