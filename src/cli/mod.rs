@@ -23,6 +23,7 @@ mod resume;
 mod sessions;
 mod setup;
 mod status;
+mod terminal;
 mod visible;
 
 pub use args::Args;

@@ -204,6 +204,10 @@ pub struct HandoffView {
     pub id: i64,
     /// The id of the session.
     pub session: String,
+    /// In the answer to a request that names no session, why this one was taken: `chat`, `hermesctl chat` has it open in the
+    /// terminal; `terminal`, Hermes has noted it for the terminal; `only`, no other can be meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_by: Option<String>,
     /// Where to.
     pub platform: String,
     /// The word for the agent; cut to 200 characters in listings.
