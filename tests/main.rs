@@ -62,6 +62,7 @@ mod ownership;
 mod power_cut;
 mod private_modes;
 mod private_text;
+mod profiles;
 mod question_binding;
 mod question_waits;
 mod recovery;

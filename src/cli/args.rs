@@ -34,9 +34,12 @@ pub struct Args {
     /// Print JSON instead of text.
     #[arg(long, global = true)]
     pub json: bool,
-    /// The home that holds state.db [default: $HERMES_HOME, else ~/.hermes].
+    /// The home that holds state.db [default: $HERMES_HOME, else that of the profile].
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
+    /// The Hermes profile to use [default: the one that `hermes profile use` chose].
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "home")]
+    pub profile: Option<String>,
     /// The configuration file [default: the usual places].
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,

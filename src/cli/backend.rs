@@ -53,6 +53,7 @@ pub(super) async fn find_daemon(
     let mut candidates: Vec<PathBuf> = vec![config.control.socket.clone()];
     if !socket_is_explicit {
         candidates.splice(0..0, recorded_socket(&config.home));
+        candidates.extend(config.control.sticky_socket.clone());
         candidates.push(places::SYSTEM_SOCKET.into());
     }
     for path in candidates {

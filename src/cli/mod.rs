@@ -46,6 +46,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
     let mut overrides = Overrides {
         config: args.config.clone(),
         home: args.home.clone(),
+        profile: args.profile.clone(),
         values: Vec::new(),
     };
     if let Some(socket) = &args.socket {

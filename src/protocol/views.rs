@@ -45,6 +45,9 @@ pub struct StatusView {
     pub pid: u32,
     /// The home that it serves.
     pub home: String,
+    /// The Hermes profile whose home that is.
+    #[serde(default)]
+    pub profile: String,
     /// When it started.
     pub started_at: f64,
     /// The agent that answers where nobody chose another.

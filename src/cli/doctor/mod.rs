@@ -3,6 +3,7 @@
 
 mod access;
 mod house;
+mod profiles;
 mod unit;
 
 use serde_json::json;
@@ -57,6 +58,7 @@ async fn look_over(
     report.tell_all(house::daemon(config, &daemon))?;
     let daemon = daemon.ok().flatten();
     report.tell_all(unit::look(daemon.is_some()).await)?;
+    report.tell_all(profiles::look(config).await)?;
     match (&daemon, &store) {
         (Some(client), _) => ask_daemon(config, client, report).await,
         (None, Some(store)) => look_without_daemon(config, store, report).await,
