@@ -10,7 +10,7 @@ Exit codes:
    1  something that a restart may mend
    2  the command line is wrong
   65  state.db cannot be used (foreign, damaged, read-only or too new)
-  69  the home or the socket is in use by another daemon
+  69  the home or the socket is in use by another daemon, or a Hermes gateway has taken over
   78  the configuration is wrong
 
 Examples:
