@@ -231,3 +231,20 @@ async fn a_stop_that_cuts_a_turn_off_leaves_no_mark() {
     daemon.cut_off();
     assert!(!home.path().join(MARK).exists());
 }
+
+#[tokio::test]
+async fn a_client_does_not_start_the_daemon_where_a_gateway_serves() {
+    let home = Home::new();
+    seed_session(&home).await;
+    // As the service manager listens for a daemon that has ended.
+    let listener = std::os::unix::net::UnixListener::bind(home.socket()).expect("a socket");
+    listener
+        .set_nonblocking(true)
+        .expect("a socket that does not wait");
+    let state = json!({"gateway_state": "running", "pid": std::process::id()});
+    home.write("gateway_state.json", &state.to_string());
+    let ran = home.hermesctl(&["status"]);
+    assert_eq!(ran.code, 6, "{ran:?}");
+    let knocked = listener.accept();
+    assert!(knocked.is_err(), "it was asked to start");
+}

@@ -151,6 +151,12 @@ fn each_profile_has_a_daemon_of_its_own() {
     );
     assert_ne!(default["pid"], work["pid"]);
     assert!(same(&work["home"], &person.profile("work")));
+    let logs = ["logs", "--user", "--print-command", "--profile", "work"];
+    let asked = person.hermesctl(&logs);
+    assert!(
+        asked.stdout.contains("--user-unit=hermesd@work.service"),
+        "{asked:?}"
+    );
     let shown = person.hermesctl(&["status", "--profile", "work"]);
     assert!(shown.stdout.contains("(profile work)"), "{shown:?}");
     // The one that is active is found without being named.

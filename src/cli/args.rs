@@ -375,9 +375,9 @@ pub struct LogsArgs {
     /// The daemon is a service of the system.
     #[arg(long)]
     pub system: bool,
-    /// The name of the service.
-    #[arg(long, value_name = "UNIT", default_value = "hermesd.service")]
-    pub unit: String,
+    /// The name of the service [default: hermesd.service, for a named profile hermesd@NAME.service].
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
     /// Only print the command.
     #[arg(long)]
     pub print_command: bool,

@@ -207,10 +207,6 @@ pub struct HandoffView {
     pub id: i64,
     /// The id of the session.
     pub session: String,
-    /// In the answer to a request that names no session, why this one was taken: `chat`, `hermesctl chat` has it open in the
-    /// terminal; `terminal`, Hermes has noted it for the terminal; `only`, no other can be meant.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub chosen_by: Option<String>,
     /// Where to.
     pub platform: String,
     /// The word for the agent; cut to 200 characters in listings.
@@ -243,6 +239,10 @@ pub struct HandoffView {
     pub reply: Option<String>,
     /// The stages that it has reached.
     pub stages: Vec<StageView>,
+    /// In the answer to a request that names no session, why this one was taken: `chat`, `hermesctl chat` has it open in the
+    /// terminal; `terminal`, Hermes has noted it for the terminal; `only`, no other can be meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_by: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@ use nix::sys::statvfs::statvfs;
 use crate::cli::CliError;
 use crate::client::Client;
 use crate::config::settings::find;
-use crate::config::{Config, Origin};
+use crate::config::{Config, Origin, places};
 use crate::daemon::live_gateway;
 use crate::platform::Finding;
 use crate::store::{OpenMode, REBUILD, Store, StoreError};
@@ -189,7 +189,10 @@ pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>)
         Ok(None) => Finding::bad(
             "daemon",
             format!("none serves {}", config.home.display()),
-            "start it with `systemctl --user start hermesd`, or `hermesd` in another terminal",
+            format!(
+                "start it with `systemctl --user start {}`, or `hermesd` in another terminal",
+                places::unit_of(&config.home)
+            ),
         ),
         Err(error) => Finding::bad(
             "daemon",
