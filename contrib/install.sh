@@ -56,6 +56,10 @@ for kind in system user; do
         put_unit $from/$unit "$PREFIX/lib/systemd/$kind/$unit"
     done
 done
+# Profiles are a person's own: the system's service serves one home.
+for unit in hermesd@.service hermesd@.socket; do
+    put_unit packaging/systemd/user/$unit "$PREFIX/lib/systemd/user/$unit"
+done
 put 644 packaging/systemd/before-253.conf "$PREFIX/share/hermesd/before-253.conf"
 put 644 packaging/sysusers.d/hermesd.conf "$PREFIX/lib/sysusers.d/hermesd.conf"
 put 644 packaging/tmpfiles.d/hermesd.conf "$PREFIX/lib/tmpfiles.d/hermesd.conf"

@@ -24,9 +24,10 @@ pub const DATABASE_FULL: &str = "7d88da4f85bf4607a084ab93019d2af6";
 pub const INDEX_DAMAGED: &str = "ae61e040ba3e46a380374f0c3ccc5ad3";
 pub const CJK_INDEX_OFF: &str = "03750169d8574d8ebd791a3cc31b47e7";
 pub const AGENT_CRASHED: &str = "bc9355cd51304fa2914ebe9ac685f09b";
+pub const GATEWAY_TOOK_OVER: &str = "3322e619c0aa4337a4c8f19ee1d7075e";
 
 /// All of them, for the catalog.
-pub const ALL: [(&str, &str); 20] = [
+pub const ALL: [(&str, &str); 21] = [
     ("READY", READY),
     ("STOPPING", STOPPING),
     ("CONFIG_RELOADED", CONFIG_RELOADED),
@@ -47,6 +48,7 @@ pub const ALL: [(&str, &str); 20] = [
     ("INDEX_DAMAGED", INDEX_DAMAGED),
     ("CJK_INDEX_OFF", CJK_INDEX_OFF),
     ("AGENT_CRASHED", AGENT_CRASHED),
+    ("GATEWAY_TOOK_OVER", GATEWAY_TOOK_OVER),
 ];
 
 #[cfg(test)]

@@ -9,6 +9,10 @@ pub struct Shutdown {
     pub draining: CancellationToken,
     /// Work in progress ends now, wherever it stands; the next start resumes it.
     pub cut: CancellationToken,
+    /// Another program serves the home from now on: what cannot be finished is put back, not left for the next start.
+    pub yielding: CancellationToken,
+    /// Platforms are heard no more. Cancelled with either of the two above.
+    pub deaf: CancellationToken,
 }
 
 impl Shutdown {
@@ -20,6 +24,14 @@ impl Shutdown {
     /// Ends the work in progress, too.
     pub fn cut_off(&self) {
         self.draining.cancel();
+        self.deaf.cancel();
         self.cut.cancel();
+    }
+
+    /// Begins a stop that leaves the home to another program. That program hears the platforms already.
+    pub fn yield_home(&self) {
+        self.yielding.cancel();
+        self.deaf.cancel();
+        self.draining.cancel();
     }
 }

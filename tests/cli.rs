@@ -75,7 +75,9 @@ async fn every_verb_answers_in_json_with_the_keys_that_scripts_rely_on() {
     let json = |arguments: &[&str]| ok(home.hermesctl(&[&["--json"], arguments].concat())).json();
 
     let asked = json(&["handoff", "local", "--no-wait", "--note", "n"]);
-    assert_eq!(keys(&asked), HANDOFF_KEYS);
+    // Only where no session is named.
+    assert_eq!(keys(&asked), [&HANDOFF_KEYS[..], &["chosen_by"]].concat());
+    assert_eq!(asked["chosen_by"], "only");
     assert_eq!(asked["note"], "n");
     until("the handoff ends", || {
         (json(&["handoffs", "show", "1"])["state"] == "completed").then_some(())
@@ -91,6 +93,7 @@ async fn every_verb_answers_in_json_with_the_keys_that_scripts_rely_on() {
         "version",
         "pid",
         "home",
+        "profile",
         "started_at",
         "agent",
         "sessions",

@@ -4,6 +4,7 @@ use hermesd::client::ClientError;
 use hermesd::protocol::{Call, ChatOpen, HandoffRequest, HandoffView};
 use serde_json::Value;
 
+use crate::support::pty::Terminal;
 use crate::support::scripted::InProcess;
 use crate::support::{Home, SESSION, TITLE, add_session, seed_session};
 
@@ -123,4 +124,101 @@ async fn the_session_of_the_askers_terminal_comes_before_all_others() {
     assert_eq!(asked.session, OTHER);
     daemon.ended(asked.id).await;
     daemon.stop().await;
+}
+
+/// Runs a script in a terminal of its own. `note` in it notes a session for that terminal, as Hermes does.
+fn in_terminal(home: &Home, script: &str) -> Terminal {
+    let note = r##"
+        note() { # session, seconds ago, name of the terminal
+            mkdir -p "$HERMES_HOME/terminal-sessions"
+            printf '{"session_id": "%s", "cwd": "/", "ts": %s}' "$1" "$(($(date +%s) - $2))" \
+                > "$HERMES_HOME/terminal-sessions/$3"
+        }
+        here="tty-$(tty | sed 's#^/##; s#/#-#g')"
+    "##;
+    let mut command = home.command("sh");
+    command.env("CTL", env!("CARGO_BIN_EXE_hermesctl"));
+    command.args(["-c", &format!("{note}\n{script}")]);
+    Terminal::of(command, 140, 40)
+}
+
+/// Two sessions of which the first would be guessed.
+async fn two_sessions(home: &Home) {
+    seed_session(home).await;
+    add_session(home, OTHER, "Other");
+}
+
+#[tokio::test]
+async fn hermes_has_noted_it_for_the_terminal() {
+    for with_daemon in [true, false] {
+        let home = Home::new();
+        two_sessions(&home).await;
+        let _daemon = with_daemon.then(|| home.start());
+        let script = format!("note {OTHER} 0 \"$here\"; \"$CTL\" handoff local --no-wait");
+        let mut terminal = in_terminal(&home, &script);
+        terminal.shows(&format!(
+            "session {OTHER}: Hermes had it last in this terminal"
+        ));
+        assert_eq!(terminal.end(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_hermes_runs_with_pipes_is_in_the_terminal_of_hermes() {
+    let home = Home::new();
+    two_sessions(&home).await;
+    let _daemon = home.start();
+    let script = format!(
+        "note {OTHER} 0 \"$here\"; \"$CTL\" handoff local --no-wait < /dev/null 2>&1 | cat"
+    );
+    let mut terminal = in_terminal(&home, &script);
+    terminal.shows(&format!(
+        "session {OTHER}: Hermes had it last in this terminal"
+    ));
+    assert_eq!(terminal.end(), 0);
+}
+
+#[tokio::test]
+async fn a_pane_is_known_by_its_variable() {
+    let home = Home::new();
+    two_sessions(&home).await;
+    let _daemon = home.start();
+    home.write(
+        "terminal-sessions/tmux_pane--7",
+        &format!(
+            "{{\"session_id\": \"{OTHER}\", \"cwd\": \"/\", \"ts\": {}}}",
+            hermesd::clock::now()
+        ),
+    );
+    assert_eq!(handed_off(&home, &[("TMUX_PANE", "%7")]), OTHER);
+}
+
+#[tokio::test]
+async fn a_note_that_is_about_something_else_is_not_followed() {
+    let notes = [
+        format!("note {OTHER} 3600 \"$here\""), // Before this terminal was opened.
+        format!("note gone 0 \"$here\""),
+        format!("note {OTHER} 0 tty-dev-pts-999999"),
+    ];
+    for note in notes {
+        let home = Home::new();
+        two_sessions(&home).await;
+        let _daemon = home.start();
+        let mut terminal = in_terminal(&home, &format!("{note}; \"$CTL\" handoff local --no-wait"));
+        terminal.shows(&format!(
+            "session {SESSION}: the only recent one of a terminal"
+        ));
+        assert_eq!(terminal.end(), 0);
+    }
+    // Noted for this very terminal, but it ended two days ago.
+    let home = Home::new();
+    two_sessions(&home).await;
+    end(&home, OTHER, 48.0);
+    let _daemon = home.start();
+    let script = format!("note {OTHER} 0 \"$here\"; \"$CTL\" handoff local --no-wait");
+    let mut terminal = in_terminal(&home, &script);
+    terminal.shows(&format!(
+        "session {SESSION}: the only recent one of a terminal"
+    ));
+    assert_eq!(terminal.end(), 0);
 }

@@ -19,6 +19,7 @@ fn main() -> ExitCode {
     let mut overrides = Overrides {
         config: args.config,
         home: args.home,
+        profile: args.profile,
         values: Vec::new(),
     };
     if let Some(socket) = args.socket {

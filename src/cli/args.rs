@@ -34,9 +34,12 @@ pub struct Args {
     /// Print JSON instead of text.
     #[arg(long, global = true)]
     pub json: bool,
-    /// The home that holds state.db [default: $HERMES_HOME, else ~/.hermes].
+    /// The home that holds state.db [default: $HERMES_HOME, else that of the profile].
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
+    /// The Hermes profile to use [default: the one that `hermes profile use` chose].
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "home")]
+    pub profile: Option<String>,
     /// The configuration file [default: the usual places].
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -372,9 +375,9 @@ pub struct LogsArgs {
     /// The daemon is a service of the system.
     #[arg(long)]
     pub system: bool,
-    /// The name of the service.
-    #[arg(long, value_name = "UNIT", default_value = "hermesd.service")]
-    pub unit: String,
+    /// The name of the service [default: hermesd.service, for a named profile hermesd@NAME.service].
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
     /// Only print the command.
     #[arg(long)]
     pub print_command: bool,

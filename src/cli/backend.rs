@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::client::{Client, ClientError};
 use crate::config::{Config, places};
-use crate::daemon::recorded_socket;
+use crate::daemon::{live_gateway, recorded_socket};
 use crate::store::{OpenMode, Store, StoreError};
 
 use super::{CliError, output};
@@ -70,9 +70,17 @@ pub(super) async fn find_daemon(
     config: &Config,
     socket_is_explicit: bool,
 ) -> Result<Option<Client>, CliError> {
-    let mut candidates: Vec<PathBuf> = vec![config.control.socket.clone()];
+    let mut candidates: Vec<PathBuf> = Vec::new();
+    // Where a Hermes gateway serves the home, a connection to the service manager's socket would only start a daemon that
+    // refuses to run, again and again.
+    if socket_is_explicit {
+        candidates.push(config.control.socket.clone());
+    } else if live_gateway(&config.home).is_none() {
+        candidates.extend(recorded_socket(&config.home));
+        candidates.push(config.control.socket.clone());
+        candidates.extend(config.control.sticky_socket.clone());
+    }
     if !socket_is_explicit {
-        candidates.splice(0..0, recorded_socket(&config.home));
         candidates.push(places::SYSTEM_SOCKET.into());
     }
     for path in candidates {

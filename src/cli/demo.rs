@@ -35,6 +35,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
     let socket = home.path().join("control.sock");
     let overrides = Overrides {
         config: None,
+        profile: None,
         home: Some(home.path().to_owned()),
         values: vec![("control.socket", socket.display().to_string())],
     };

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::args::HandoffArgs;
 use super::backend::Backend;
 use super::output::{FAINT, GOOD, Output};
-use super::{CliError, chat};
+use super::{CliError, terminal};
 use crate::client::{Client, ClientError, News};
 use crate::config::Config;
 use crate::control::views;
@@ -31,11 +31,17 @@ pub(super) async fn run(
     out: &Output,
     args: HandoffArgs,
 ) -> Result<(), CliError> {
+    let here = match args.session {
+        Some(_) => None,
+        None => session_here(config),
+    };
+    let (found, why_found) = here.unzip();
     let wish = Wish {
         platform: args.platform,
-        session: args.session.or_else(|| session_here(config)),
+        session: args.session.or(found),
         note: args.note,
-        tty: chat::tty(),
+        tty: terminal::tty(),
+        terminal: terminal::known_to_hermes(),
         after_turn: args.wait,
         force: args.force,
     };
@@ -46,15 +52,21 @@ pub(super) async fn run(
     match backend {
         Backend::Daemon(client) => {
             subscribe(client).await?;
+            // A daemon of another version may not know these fields.
+            let known = (client.server().version == crate::VERSION).then_some(wish.terminal);
+            let terminal = known.unwrap_or_default();
             let call = HandoffRequest {
                 platform: wish.platform,
                 session: wish.session,
                 note: wish.note,
                 tty: wish.tty,
+                terminals: terminal.ids,
+                terminal_since: terminal.since,
                 after_turn: wish.after_turn,
                 force: wish.force,
             };
             let handoff: HandoffView = client.call(Call::HandoffRequest(call)).await?;
+            tell_chosen(out, &handoff, why_found)?;
             if args.no_wait {
                 return requested(out, &handoff);
             }
@@ -65,7 +77,7 @@ pub(super) async fn run(
         }
         Backend::Direct(store) => {
             // Whether a turn runs elsewhere cannot be known here; the daemon that picks this up waits for its end.
-            let handoff = request::request(
+            let (handoff, chosen_by) = request::request(
                 store,
                 &Platforms::configured(config, store),
                 |_| Ok(false),
@@ -73,7 +85,8 @@ pub(super) async fn run(
                 Via::Direct,
             )
             .await?;
-            let handoff = views::handoff(&handoff);
+            let handoff = views::requested_handoff(&handoff, chosen_by);
+            tell_chosen(out, &handoff, why_found)?;
             if args.no_wait {
                 return requested(out, &handoff);
             }
@@ -86,18 +99,39 @@ pub(super) async fn run(
     }
 }
 
-/// The session that this terminal is on, as far as it can be told without asking: the environment names it, or a Hermes
-/// that runs here does.
-fn session_here(config: &Config) -> Option<String> {
+/// Says which session is handed off, and why, if the command line does not name it.
+fn tell_chosen(
+    out: &Output,
+    handoff: &HandoffView,
+    why_found: Option<&'static str>,
+) -> Result<(), CliError> {
+    let why = why_found.or(match handoff.chosen_by.as_deref() {
+        Some("chat") => Some("hermesctl chat has it open in this terminal"),
+        Some("terminal") => Some("Hermes had it last in this terminal"),
+        Some("only") => Some("the only recent one of a terminal"),
+        _ => None,
+    });
+    match why {
+        Some(why) => out.line(out.styled(FAINT, &format!("session {}: {why}", handoff.session))),
+        None => Ok(()),
+    }
+}
+
+/// The session that this terminal is on, as far as it can be told without asking, and who says so: the environment, or a
+/// Hermes that runs here.
+fn session_here(config: &Config) -> Option<(String, &'static str)> {
     let named = std::env::var("HERMES_SESSION_ID").ok();
-    named.filter(|id| !id.is_empty()).or_else(|| {
-        let mut here = open_elsewhere(&config.home)
-            .into_iter()
-            .filter(|open| open.is_alive() && open.shares_our_terminal());
-        let only = here.next();
-        only.filter(|_| here.next().is_none())
-            .map(|open| open.session_id)
-    })
+    let named = named.filter(|id| !id.is_empty());
+    named
+        .map(|id| (id, "HERMES_SESSION_ID names it"))
+        .or_else(|| {
+            let mut here = open_elsewhere(&config.home)
+                .into_iter()
+                .filter(|open| open.is_alive() && open.shares_our_terminal());
+            let only = here.next();
+            only.filter(|_| here.next().is_none())
+                .map(|open| (open.session_id, "a Hermes in this terminal has it open"))
+        })
 }
 
 #[derive(Debug, Clone, Copy)]

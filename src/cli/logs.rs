@@ -43,7 +43,17 @@ pub(super) fn run(
 ) -> Result<(), CliError> {
     let is_root = nix::unistd::geteuid().is_root();
     let of_system = wish.system || (!wish.user && (is_root || only_systems(config)));
-    let arguments = arguments(wish, session.as_deref(), of_system, out.is_json());
+    let unit = match of_system {
+        true => format!(
+            "--unit={}",
+            wish.unit.as_deref().unwrap_or("hermesd.service")
+        ),
+        false => {
+            let own = || format!("{}.service", places::unit_of(&config.home));
+            format!("--user-unit={}", wish.unit.clone().unwrap_or_else(own))
+        }
+    };
+    let arguments = arguments(wish, unit, session.as_deref(), out.is_json());
     let shown = as_typed(&arguments)?;
     if wish.print_command {
         return out.text(&shown);
@@ -84,11 +94,8 @@ fn only_systems(config: &Config) -> bool {
     recorded_socket(&config.home).is_none() && Path::new(places::SYSTEM_SOCKET).exists()
 }
 
-fn arguments(wish: &LogsArgs, session: Option<&str>, of_system: bool, json: bool) -> Vec<String> {
-    let mut arguments = vec![match of_system {
-        true => format!("--unit={}", wish.unit),
-        false => format!("--user-unit={}", wish.unit),
-    }];
+fn arguments(wish: &LogsArgs, unit: String, session: Option<&str>, json: bool) -> Vec<String> {
+    let mut arguments = vec![unit];
     if wish.follow {
         arguments.push("--follow".into());
     }

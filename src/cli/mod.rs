@@ -23,6 +23,7 @@ mod resume;
 mod sessions;
 mod setup;
 mod status;
+mod terminal;
 mod visible;
 
 pub use args::Args;
@@ -45,6 +46,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
     let mut overrides = Overrides {
         config: args.config.clone(),
         home: args.home.clone(),
+        profile: args.profile.clone(),
         values: Vec::new(),
     };
     if let Some(socket) = &args.socket {

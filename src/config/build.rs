@@ -23,11 +23,11 @@ use crate::store::StoreOptions;
 use crate::turn::{Clocks, Patience};
 
 pub(super) fn build(
-    home: PathBuf,
-    home_is_explicit: bool,
+    chosen: places::ChosenHome,
     environment: &BTreeMap<String, String>,
     layers: layers::Layers,
 ) -> Result<Config, ConfigError> {
+    let home = chosen.path;
     let resolved = layers.resolve()?;
     let get = Getter(&resolved);
     let socket = get.text("control.socket").map(PathBuf::from);
@@ -36,6 +36,10 @@ pub(super) fn build(
             socket: socket
                 .map(|path| places::absolute(&path, environment))
                 .unwrap_or_else(|| places::default_socket(&home, environment)),
+            sticky_socket: chosen
+                .sticky
+                .then(|| places::sticky_socket(environment))
+                .flatten(),
             group: get.text("control.group"),
             max_connections: get.integer("control.max_connections"),
             idle_timeout: get.duration_or_off("control.idle_timeout"),
@@ -138,7 +142,7 @@ pub(super) fn build(
                 .unwrap_or_default(),
         },
         home,
-        home_is_explicit,
+        home_is_explicit: chosen.explicit,
         resolved,
     };
     check_socket_length(&config.control.socket)?;

@@ -60,6 +60,13 @@ pub enum ConfigError {
     },
     #[error("no home directory: set --home, HERMES_HOME or HOME")]
     NoHome,
+    #[error("there is no profile {name:?} under {}: choose one of {known}, or make it with `hermes profile create`", .root.display())]
+    NoProfile {
+        name: String,
+        root: PathBuf,
+        /// Those that exist, with commas between.
+        known: String,
+    },
 }
 
 /// What the command line says before any file is read.
@@ -67,6 +74,7 @@ pub enum ConfigError {
 pub struct Overrides {
     pub config: Option<PathBuf>,
     pub home: Option<PathBuf>,
+    pub profile: Option<String>,
     /// Setting key and raw text, from flags such as `--socket`.
     pub values: Vec<(&'static str, String)>,
 }
@@ -125,6 +133,8 @@ pub struct HandoffConfig {
 #[derive(Debug, Clone)]
 pub struct ControlConfig {
     pub socket: PathBuf,
+    /// Where else a daemon may listen that follows `active_profile`, as we do.
+    pub sticky_socket: Option<PathBuf>,
     pub group: Option<String>,
     pub max_connections: usize,
     /// `None` keeps idle connections for ever.
@@ -220,6 +230,15 @@ impl Config {
     }
 }
 
+/// The home that the command line and the environment choose.
+pub fn home(
+    overrides: &Overrides,
+    environment: &BTreeMap<String, String>,
+) -> Result<PathBuf, ConfigError> {
+    let (home, profile) = (overrides.home.as_deref(), overrides.profile.as_deref());
+    places::home(home, profile, environment).map(|chosen| chosen.path)
+}
+
 /// Reads every source and returns the validated configuration.
 pub fn load(overrides: &Overrides) -> Result<Config, ConfigError> {
     load_with(overrides, &environment()?)
@@ -251,16 +270,25 @@ pub fn load_with(
     overrides: &Overrides,
     environment: &BTreeMap<String, String>,
 ) -> Result<Config, ConfigError> {
-    let (home, home_is_explicit) = places::home(overrides.home.as_deref(), environment)?;
+    let chosen = places::home(
+        overrides.home.as_deref(),
+        overrides.profile.as_deref(),
+        environment,
+    )?;
+    let home = &chosen.path;
     let mut layers = layers::Layers::default();
     layers.add_flags(&overrides.values);
     layers.add_environment(environment);
     credentials::read(environment, &mut layers)?;
+    let own_file = places::profile_file(overrides.config.as_deref(), home, environment);
+    if let Some(path) = own_file.filter(|path| path.is_file()) {
+        toml_file::read(&path, &mut layers)?;
+    }
     if let Some(path) = places::config_file(overrides.config.as_deref(), environment) {
         toml_file::read(&path, &mut layers)?;
     }
     dotenv::read(&home.join(".env"), &mut layers)?;
     hermes::read_yaml(&home.join("config.yaml"), &mut layers)?;
     hermes::read_gateway_json(&home.join("gateway.json"), &mut layers)?;
-    build::build(home, home_is_explicit, environment, layers)
+    build::build(chosen, environment, layers)
 }

@@ -18,24 +18,138 @@ pub(super) const VARIABLES: [&str; 9] = [
     "XDG_RUNTIME_DIR",
 ];
 
-/// The home and whether somebody named it. `--home`, `$HERMES_HOME`, `$STATE_DIRECTORY`, `~/.hermes`.
+/// Which home to use, and how it was chosen.
+pub(super) struct ChosenHome {
+    pub path: PathBuf,
+    /// A flag, a variable or `active_profile` names it.
+    pub explicit: bool,
+    /// `active_profile` names it.
+    pub sticky: bool,
+}
+
+/// `--home`, `--profile`, `$HERMES_HOME`, `$STATE_DIRECTORY`, the profile that `~/.hermes/active_profile` names, `~/.hermes`.
 pub(super) fn home(
     flag: Option<&Path>,
+    profile: Option<&str>,
     env: &BTreeMap<String, String>,
-) -> Result<(PathBuf, bool), ConfigError> {
-    let named = flag
-        .map(Path::to_owned)
-        .or_else(|| set(env, "HERMES_HOME").map(PathBuf::from))
-        .or_else(|| first_directory(env, "STATE_DIRECTORY"));
-    let (home, explicit) = match named {
-        Some(path) => (expand_tilde(&path, env), true),
-        None => (
-            PathBuf::from(set(env, "HOME").ok_or(ConfigError::NoHome)?).join(".hermes"),
-            false,
-        ),
+) -> Result<ChosenHome, ConfigError> {
+    let chosen = |path: PathBuf, explicit, sticky| ChosenHome {
+        // Hermes keys its routing rows by the resolved path, so ours has to be resolved too.
+        path: resolved(path),
+        explicit,
+        sticky,
     };
-    // Hermes keys its routing rows by the resolved path, so ours has to be resolved too.
-    Ok((resolved(home), explicit))
+    if let Some(path) = flag {
+        return Ok(chosen(expand_tilde(path, env), true, false));
+    }
+    if let Some(name) = profile {
+        return Ok(chosen(profile_home(&root(env)?, name)?, true, false));
+    }
+    if let Some(path) = named_by_environment(env) {
+        return Ok(chosen(path, true, false));
+    }
+    let root = root(env)?;
+    match active_profile(&root) {
+        Some(name) => Ok(chosen(profile_home(&root, &name)?, true, true)),
+        None => Ok(chosen(root, false, false)),
+    }
+}
+
+fn named_by_environment(env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    set(env, "HERMES_HOME")
+        .map(PathBuf::from)
+        .or_else(|| first_directory(env, "STATE_DIRECTORY"))
+        .map(|path| expand_tilde(&path, env))
+}
+
+/// The home of the default profile, which holds the others in `profiles/`.
+fn root(env: &BTreeMap<String, String>) -> Result<PathBuf, ConfigError> {
+    match named_by_environment(env) {
+        Some(path) => Ok(root_of(&path)),
+        None => Ok(PathBuf::from(set(env, "HOME").ok_or(ConfigError::NoHome)?).join(".hermes")),
+    }
+}
+
+/// The root that a home belongs to.
+pub fn root_of(home: &Path) -> PathBuf {
+    let of_profiles = home.parent().filter(|parent| parent.ends_with(PROFILES));
+    let root = of_profiles.and_then(Path::parent).unwrap_or(home);
+    root.to_owned()
+}
+
+/// The directory under a root that holds the homes of named profiles.
+const PROFILES: &str = "profiles";
+/// The profile whose home is the root itself.
+pub const DEFAULT_PROFILE: &str = "default";
+
+fn profile_home(root: &Path, name: &str) -> Result<PathBuf, ConfigError> {
+    // As Hermes does: names are stored in lower case.
+    let name = name.trim().to_lowercase();
+    if name == DEFAULT_PROFILE {
+        return Ok(root.to_owned());
+    }
+    let home = root.join(PROFILES).join(&name);
+    if is_profile_name(&name) && home.is_dir() {
+        return Ok(home);
+    }
+    Err(ConfigError::NoProfile {
+        name,
+        root: root.to_owned(),
+        known: profiles(root).join(", "),
+    })
+}
+
+/// Begins with a lower-case letter or a digit, and goes on with these, `_` and `-`.
+fn is_profile_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.len() <= 64
+        && name.starts_with(plain)
+        && name.chars().all(|c| plain(c) || matches!(c, '_' | '-'))
+}
+
+/// The profiles under a root, the default one first.
+pub fn profiles(root: &Path) -> Vec<String> {
+    let found = std::fs::read_dir(root.join(PROFILES));
+    let homes = found.into_iter().flatten().flatten();
+    let mut named: Vec<String> = homes
+        .filter(|entry| entry.path().is_dir())
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .filter(|name| is_profile_name(name) && name != DEFAULT_PROFILE)
+        .collect();
+    named.sort();
+    named.insert(0, DEFAULT_PROFILE.to_owned());
+    named
+}
+
+/// The home of a profile that [`profiles`] lists.
+pub fn home_of_profile(root: &Path, name: &str) -> PathBuf {
+    match name {
+        DEFAULT_PROFILE => root.to_owned(),
+        name => root.join(PROFILES).join(name),
+    }
+}
+
+/// The profile that `hermes profile use` chose.
+fn active_profile(root: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(root.join("active_profile")).ok()?;
+    let name = text.trim();
+    (!name.is_empty() && name != DEFAULT_PROFILE).then(|| name.to_owned())
+}
+
+/// The name of the profile whose home this is.
+pub fn profile_name(home: &Path) -> String {
+    named_profile(home).unwrap_or(DEFAULT_PROFILE).to_owned()
+}
+
+/// The user unit that serves a home, without its ending.
+pub fn unit_of(home: &Path) -> String {
+    named_profile(home).map_or("hermesd".to_owned(), |name| format!("hermesd@{name}"))
+}
+
+fn named_profile(home: &Path) -> Option<&str> {
+    let of_profiles = home.parent()?.ends_with(PROFILES);
+    let name = home.file_name()?.to_str()?;
+    (of_profiles && is_profile_name(name)).then_some(name)
 }
 
 fn resolved(path: PathBuf) -> PathBuf {
@@ -63,35 +177,69 @@ pub(super) fn config_file(flag: Option<&Path>, env: &BTreeMap<String, String>) -
     {
         return Some(path);
     }
-    let directory = |name: &str| set(env, name).map(PathBuf::from);
     let candidates = [
         first_directory(env, "CONFIGURATION_DIRECTORY").map(|d| d.join("hermesd.toml")),
-        directory("XDG_CONFIG_HOME")
-            .or_else(|| directory("HOME").map(|h| h.join(".config")))
-            .map(|d| d.join("hermesd/hermesd.toml")),
+        own_directory(env).map(|d| d.join("hermesd.toml")),
         Some(PathBuf::from("/etc/hermesd/hermesd.toml")),
     ];
     candidates.into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The file to write to: the one that is read, else the person's own.
-pub fn file_to_write(flag: Option<&Path>, env: &BTreeMap<String, String>) -> Option<PathBuf> {
-    let own = set(env, "XDG_CONFIG_HOME")
-        .map(PathBuf::from)
-        .or_else(|| set(env, "HOME").map(|home| Path::new(home).join(".config")))
-        .map(|directory| directory.join("hermesd/hermesd.toml"));
-    config_file(flag, env).or(own)
+/// The file of a named profile. What it sets wins over the file of all profiles. None, if the command line or the environment
+/// names a file.
+pub(super) fn profile_file(
+    flag: Option<&Path>,
+    home: &Path,
+    env: &BTreeMap<String, String>,
+) -> Option<PathBuf> {
+    if flag.is_some() || set(env, "HERMESD_CONFIG").is_some() {
+        return None;
+    }
+    let name = named_profile(home)?;
+    Some(own_directory(env)?.join(format!("profiles/{name}.toml")))
 }
 
-/// `$RUNTIME_DIRECTORY`, `$XDG_RUNTIME_DIR/hermesd`, else the home itself: all are private to the user.
+/// The directory of the person's own configuration.
+fn own_directory(env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    set(env, "XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| set(env, "HOME").map(|home| Path::new(home).join(".config")))
+        .map(|directory| directory.join("hermesd"))
+}
+
+/// The file to write to: that of the profile, else the one that is read, else the person's own.
+pub fn file_to_write(
+    flag: Option<&Path>,
+    home: &Path,
+    env: &BTreeMap<String, String>,
+) -> Option<PathBuf> {
+    profile_file(flag, home, env)
+        .or_else(|| config_file(flag, env))
+        .or_else(|| Some(own_directory(env)?.join("hermesd.toml")))
+}
+
+/// `$RUNTIME_DIRECTORY`, `$XDG_RUNTIME_DIR/hermesd` with a directory for each named profile, else the home itself: all are
+/// private to the user.
 pub(super) fn default_socket(home: &Path, env: &BTreeMap<String, String>) -> PathBuf {
     if let Some(dir) = first_directory(env, "RUNTIME_DIRECTORY") {
-        return dir.join("control.sock");
+        return dir.join(SOCKET);
     }
-    match set(env, "XDG_RUNTIME_DIR") {
-        Some(dir) => PathBuf::from(dir).join("hermesd/control.sock"),
-        None => home.join("control.sock"),
+    match (set(env, "XDG_RUNTIME_DIR"), named_profile(home)) {
+        (Some(dir), Some(name)) => Path::new(dir).join("hermesd").join(name).join(SOCKET),
+        (Some(dir), None) => user_socket(dir),
+        (None, _) => home.join(SOCKET),
     }
+}
+
+const SOCKET: &str = "control.sock";
+
+fn user_socket(runtime_dir: &str) -> PathBuf {
+    Path::new(runtime_dir).join("hermesd").join(SOCKET)
+}
+
+/// Where the unit without a profile in its name listens. It serves the profile that `active_profile` names.
+pub(super) fn sticky_socket(env: &BTreeMap<String, String>) -> Option<PathBuf> {
+    set(env, "XDG_RUNTIME_DIR").map(user_socket)
 }
 
 /// Where the packaged system service listens; the last place a client looks.

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::agent::Part;
 use crate::events::{Event, Told};
 use crate::handoff::Handoff;
+use crate::handoff::which::ChosenBy;
 use crate::platform::{Finding, Opened, PlatformStatus};
 use crate::protocol::{
     EventKind, EventView, FindingView, HandoffView, HitView, LocalMessageView, LocalThreadView,
@@ -161,6 +162,14 @@ fn subject(parts: &[Part]) -> Vec<SubjectView> {
     views
 }
 
+/// The answer to a request, which also says how a session was chosen that the asker did not name.
+pub fn requested_handoff(handoff: &Handoff, chosen_by: Option<ChosenBy>) -> HandoffView {
+    HandoffView {
+        chosen_by: chosen_by.map(|by| by.as_str().to_owned()),
+        ..self::handoff(handoff)
+    }
+}
+
 pub fn handoff(handoff: &Handoff) -> HandoffView {
     let h = handoff.clone();
     let (thread, thread_title, no_thread) = match h.thread {
@@ -171,6 +180,7 @@ pub fn handoff(handoff: &Handoff) -> HandoffView {
     HandoffView {
         id: h.id,
         session: h.session_id,
+        chosen_by: None,
         platform: h.platform,
         note: h.note,
         via: h.via.as_str().to_owned(),

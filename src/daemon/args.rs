@@ -10,11 +10,12 @@ Exit codes:
    1  something that a restart may mend
    2  the command line is wrong
   65  state.db cannot be used (foreign, damaged, read-only, or it refuses what hermesd writes)
-  69  the home or the socket is in use by another daemon
+  69  the home or the socket is in use by another daemon, or a Hermes gateway has taken over
   78  the configuration is wrong
 
 Examples:
   hermesd                         serve ~/.hermes in the foreground
+  hermesd --profile work          serve the home of a Hermes profile
   hermesd --home /srv/agent       serve another home
   hermesd --check-config          show what is in force, and from where
   hermesd demo                    see a handoff, on nothing but embedded defaults
@@ -25,9 +26,12 @@ The manual is hermesd(8).";
 #[derive(Debug, Parser)]
 #[command(name = "hermesd", version, after_help = EXIT_CODES)]
 pub struct Args {
-    /// The home that holds state.db [default: $HERMES_HOME, $STATE_DIRECTORY, else ~/.hermes].
+    /// The home that holds state.db [default: $HERMES_HOME, $STATE_DIRECTORY, else that of the profile].
     #[arg(long, value_name = "DIR")]
     pub home: Option<PathBuf>,
+    /// The Hermes profile to serve [default: the one that `hermes profile use` chose].
+    #[arg(long, value_name = "NAME", conflicts_with = "home")]
+    pub profile: Option<String>,
     /// The configuration file [default: the usual places; none is needed].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,

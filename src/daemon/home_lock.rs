@@ -4,19 +4,23 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
 
 use super::DaemonError;
-use super::identity::start_time;
+use super::gateway::{GatewayLock, LockError, live_gateway, recorded_holder};
 use crate::config::Config;
 use crate::private;
 
+/// Longer than any program holds the lock that only looks whether it is free.
+const ONLY_LOOKED: Duration = Duration::from_millis(200);
+
 pub struct HomeLock {
     own: Flock<File>,
-    /// Hermes' gateway takes this one for its whole life: while we hold it, it will not start beside us.
-    _gateway: Flock<File>,
+    /// A Hermes gateway takes this one for its whole life.
+    pub(super) gateway: GatewayLock,
 }
 
 impl HomeLock {
@@ -37,15 +41,8 @@ impl HomeLock {
                 home.display()
             ))
         })?;
-        let gateway = lock(&home.join("gateway.lock"))?
-            .map_err(|holder| gateway_lives(home, holder["pid"].as_u64()))?;
-        if let Some(pid) = recorded_gateway(home) {
-            return Err(gateway_lives(home, Some(pid)));
-        }
-        let lock = HomeLock {
-            own,
-            _gateway: gateway,
-        };
+        let gateway = lock_gateway(home)?;
+        let lock = HomeLock { own, gateway };
         lock.write(&json!({"pid": std::process::id()}));
         Ok(lock)
     }
@@ -91,32 +88,52 @@ fn lock(path: &Path) -> Result<Result<Flock<File>, Value>, DaemonError> {
         .map_err(|_| serde_json::from_str(&text).unwrap_or_default()))
 }
 
-/// A gateway that `gateway_state.json` names and that lives, for the case that it runs without its lock.
-pub fn recorded_gateway(home: &Path) -> Option<u64> {
-    let state: Value =
-        serde_json::from_str(&std::fs::read_to_string(home.join("gateway_state.json")).ok()?)
-            .ok()?;
-    if matches!(
-        state["gateway_state"].as_str(),
-        None | Some("stopped" | "startup_failed")
-    ) {
-        return None;
+/// Hermes' programs hold the lock for an instant when they look whether a gateway runs: then we try again.
+fn lock_gateway(home: &Path) -> Result<GatewayLock, DaemonError> {
+    let begun = Instant::now();
+    loop {
+        if let Some(pid) = live_gateway(home) {
+            return Err(gateway_lives(home, Some(pid)));
+        }
+        match GatewayLock::take(home) {
+            Ok(lock) => return Ok(lock),
+            Err(LockError::Held) => {
+                let holder = recorded_holder(home);
+                if holder.is_some() || begun.elapsed() > ONLY_LOOKED {
+                    return Err(gateway_lives(home, holder));
+                }
+                std::thread::sleep(ONLY_LOOKED / 10);
+            }
+            Err(LockError::Io(error)) => {
+                let path = home.join("gateway.lock");
+                return Err(DaemonError::Config(format!(
+                    "cannot open {}: {error}",
+                    path.display()
+                )));
+            }
+        }
     }
-    let pid = state["pid"].as_u64()?;
-    let started = start_time(u32::try_from(pid).ok()?)?;
-    // The recorded start time tells a gateway from a stranger that got its process id.
-    let same = state["start_time"]
-        .as_u64()
-        .is_none_or(|recorded| recorded == started);
-    same.then_some(pid)
 }
 
 fn gateway_lives(home: &Path, pid: Option<u64>) -> DaemonError {
-    let who = pid.map_or("a Hermes gateway".into(), |pid| {
-        format!("a Hermes gateway (process id {pid})")
-    });
     DaemonError::HomeTaken(format!(
-        "{who} serves {}: both would claim the same handoffs. Stop it with `hermes gateway stop`, then start hermesd",
+        "{} serves {}: both would claim the same handoffs. Stop it with `hermes gateway stop`, then start hermesd",
+        gateway_named(pid),
         home.display()
     ))
+}
+
+/// A gateway has started on the home that we serve.
+pub(super) fn gateway_took_over(home: &Path, pid: Option<u64>) -> DaemonError {
+    DaemonError::HomeTaken(format!(
+        "{} has started on {}, so hermesd has stopped: both would claim the same handoffs. To go back, stop it with `hermes gateway stop` and start hermesd",
+        gateway_named(pid),
+        home.display()
+    ))
+}
+
+pub(super) fn gateway_named(pid: Option<u64>) -> String {
+    pid.map_or("a Hermes gateway".into(), |pid| {
+        format!("a Hermes gateway (process id {pid})")
+    })
 }

@@ -1,8 +1,11 @@
 //! The daemon's life: start, run, drain, stop.
 
 pub mod args;
+mod clean_stop;
 mod database;
 mod error;
+mod gateway;
+mod gateway_watch;
 mod home_lock;
 pub mod identity;
 mod journal;
@@ -11,6 +14,7 @@ mod reload;
 mod service;
 mod stop;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -20,9 +24,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use error::DaemonError;
-pub use home_lock::{HomeLock, recorded_gateway, recorded_socket};
+pub use gateway::live_gateway;
+pub use home_lock::{HomeLock, recorded_socket};
 pub use log::{start as start_log, tell_end};
 pub use reload::Reload;
+pub use stop::Stopped;
 
 use crate::agent::Agents;
 use crate::clock;
@@ -191,7 +197,7 @@ impl Daemon {
         listener: interprocess::local_socket::tokio::Listener,
         doorman: Doorman,
         stop: Shutdown,
-    ) -> Result<(), DaemonError> {
+    ) -> Result<Stopped, DaemonError> {
         let Daemon {
             config,
             store,
@@ -204,7 +210,7 @@ impl Daemon {
             reload,
             metrics,
         } = self;
-        let Shutdown { draining, cut } = shutdown.clone();
+        let Shutdown { draining, deaf, .. } = shutdown.clone();
         // File systems look at their clock less often than we do.
         let started = SystemTime::now() - Duration::from_millis(100);
         let tasks = TaskTracker::new();
@@ -240,7 +246,7 @@ impl Daemon {
         service::ready(&config.home);
         let inbox: Arc<dyn Inbox> = Arc::new(router.clone());
         // Heard to the end: a turn that goes on may wait for an answer, or be stopped.
-        platforms.connect_all(&inbox, &tasks, &cut);
+        platforms.connect_all(&inbox, &tasks, &deaf);
         router.recover();
         terminals.recover();
         if let Some(reload) = reload {
@@ -272,7 +278,10 @@ impl Daemon {
         tracing::info!(message_id = message_id::STOPPING, "stopping");
         service::stopping(config.drain_timeout);
         let deadline = Instant::now() + config.drain_timeout;
-        shutdown.begin();
+        match stop.yielding.is_cancelled() {
+            true => shutdown.yield_home(),
+            false => shutdown.begin(),
+        }
         let runs = failed.is_none();
         let queue = async {
             match runs {
@@ -283,6 +292,10 @@ impl Daemon {
         let work = async { tokio::join!(queue, terminals.finish_turns(), router.drain()).0 };
         tokio::pin!(work);
         let ended = stop::finish(work.as_mut(), &stop, config.drain_timeout).await;
+        let mut stopped = match ended {
+            Some(_) => Stopped::Clean,
+            None => Stopped::CutOff,
+        };
         shutdown.cut_off();
         store.hurry();
         let drained = async {
@@ -301,9 +314,10 @@ impl Daemon {
             Ok(outcome) => outcome?,
             Err(_) => {
                 tracing::warn!("some work did not stop in time; it is resumed at the next start");
+                stopped = Stopped::CutOff;
             }
         }
-        failed.unwrap_or(Ok(()))
+        failed.unwrap_or(Ok(())).map(|()| stopped)
     }
 }
 
@@ -356,7 +370,7 @@ pub async fn run(
     // Before anyone can know that we are here: a stop that comes early is a clean one too.
     let stop = Shutdown::default();
     let hangups = stop::on_signals(&stop)?;
-    let lock = HomeLock::take(&config)?;
+    let mut lock = HomeLock::take(&config)?;
     let reload = Reload {
         load: Box::new(load),
         hangups,
@@ -379,12 +393,42 @@ pub async fn run(
     };
     lock.record_socket(&socket);
     tracing::info!(message_id = message_id::READY, version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
-    let served = daemon.serve(listener, doorman, stop).await;
+    clean_stop::forget(&config.home);
+    let serving = daemon.serve(listener, doorman, stop.clone());
+    let (served, gateway) = until_gateway(serving, &config.home, &mut lock, &stop).await;
     // Explicitly: clients that are still connected hold the store too.
     store.close();
-    served?;
+    let stopped = served?;
+    match (gateway, stopped) {
+        (None, Stopped::Clean) => clean_stop::mark(&config.home),
+        (Some(_), Stopped::Clean) => clean_stop::mark_for_starting_gateway(&config.home).await,
+        (_, Stopped::CutOff) => {}
+    }
+    if let Some(pid) = gateway {
+        return Err(home_lock::gateway_took_over(&config.home, pid));
+    }
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Serves, and begins to stop when a Hermes gateway starts on the home. Also returns that gateway, with its process id if
+/// that is known.
+async fn until_gateway(
+    serving: impl Future<Output = Result<Stopped, DaemonError>>,
+    home: &Path,
+    lock: &mut HomeLock,
+    stop: &Shutdown,
+) -> (Result<Stopped, DaemonError>, Option<Option<u64>>) {
+    tokio::pin!(serving);
+    tokio::select! {
+        served = &mut serving => (served, None),
+        pid = gateway_watch::appeared(home, &mut lock.gateway) => {
+            stop.yield_home();
+            let message_id = message_id::GATEWAY_TOOK_OVER;
+            tracing::error!(message_id, "{} has started on this home: hermesd stops", home_lock::gateway_named(pid));
+            (serving.await, Some(pid))
+        }
+    }
 }
 
 /// A runtime small enough for a daemon that mostly waits: a second worker would only be woken to find nothing to do. Long

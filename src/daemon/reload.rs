@@ -123,7 +123,7 @@ impl Reloader {
             if changed.iter().any(|key| concerns_adapter(key, name)) {
                 let adapter = adapters.iter().find(|a| a.name() == *name).cloned();
                 tracing::info!(platform = name, "connected anew: its settings have changed");
-                let (inbox, tasks, stop) = (&self.inbox, &self.tasks, &self.shutdown.cut);
+                let (inbox, tasks, stop) = (&self.inbox, &self.tasks, &self.shutdown.deaf);
                 self.platforms
                     .replace(settings, adapter, inbox, tasks, stop);
             }

@@ -10,6 +10,15 @@ use crate::shutdown::Shutdown;
 /// The end of the drain that belongs to writing and closing: agents come to rest in it, and programs are ended.
 const LONGEST_RESERVE: Duration = Duration::from_secs(7);
 
+/// How the daemon came to rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stopped {
+    /// Everything that was in progress was finished, or put back.
+    Clean,
+    /// Some of it was cut off.
+    CutOff,
+}
+
 /// Waits for the work in progress. `None`: its time is over, or the stop was asked for again, and it has to be cut off.
 pub(super) async fn finish<T>(
     work: impl Future<Output = T>,

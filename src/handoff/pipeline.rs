@@ -26,6 +26,9 @@ use crate::turn::{Lease, Turns};
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
+/// Why a handoff fails when a Hermes gateway starts on our home. The gateway would not touch a row that is left running.
+const YIELDED: &str = "a Hermes gateway has taken over from hermesd: ask again";
+
 /// What every stage works with. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
@@ -136,7 +139,7 @@ pub(super) async fn run(
 }
 
 async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, slot: &mut Slot) {
-    let Shutdown { draining, cut } = &context.shutdown;
+    let Shutdown { draining, cut, .. } = &context.shutdown;
     let mut wait = FIRST_WAIT;
     // Whoever resumes a handoff tells where it stands; what came before was told when it happened.
     let (told, took) = match claim.fence {
@@ -158,7 +161,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
     let mut since = Instant::now();
     while let Some(step) = next_step(claim) {
         if cut.is_cancelled() || (draining.is_cancelled() && !step.is_an_end()) {
-            return release(context, claim).await;
+            return leave(context, claim).await;
         }
         let before = claim.handoff.stage;
         let outcome = if cancel.is_cancelled() && step != Step::Settle {
@@ -166,7 +169,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
         } else {
             tokio::select! {
                 outcome = take(context, claim, step, cancel, slot, &mut lease).instrument(step.span()) => outcome,
-                () = cut.cancelled(), if step != Step::Settle => return release(context, claim).await,
+                () = cut.cancelled(), if step != Step::Settle => return leave(context, claim).await,
             }
         };
         match outcome {
@@ -187,7 +190,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
                 }
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
-            Err(StageError::Stopping) => return release(context, claim).await,
+            Err(StageError::Stopping) => return leave(context, claim).await,
             Err(StageError::Lost(reason)) => {
                 tracing::warn!(reason, "handoff left to others");
                 return;
@@ -293,6 +296,14 @@ async fn reached(context: &Context, claim: &Claim, before: Option<Stage>, mut to
     }
     if let Some(stage) = handoff.stage.filter(|stage| Some(*stage) > before) {
         pause::point(Side::After, stage, &context.home).await;
+    }
+}
+
+/// The daemon stops before the handoff has ended.
+async fn leave(context: &Context, claim: &mut Claim) {
+    match context.shutdown.yielding.is_cancelled() {
+        true => fail(context, claim, YIELDED).await,
+        false => release(context, claim).await,
     }
 }
 

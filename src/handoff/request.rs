@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use super::pipeline::unavailable;
-use super::which::{self, resolve};
+use super::which::{self, ChosenBy, resolve};
 use super::{Handoff, Via};
 use crate::platform::{Availability, Platforms};
-use crate::session::{Session, open_elsewhere};
+use crate::session::{Session, Terminal, open_elsewhere};
 use crate::store::{BusyElsewhere, Store, StoreError};
 
 /// The longest note that is passed on.
@@ -20,6 +20,8 @@ pub struct Wish {
     pub note: Option<String>,
     /// The asker's terminal.
     pub tty: Option<String>,
+    /// The same by the names that Hermes gives it.
+    pub terminal: Terminal,
     /// Wait for the end of a turn in progress instead of refusing.
     pub after_turn: bool,
     /// Do not mind what another program seems to be doing.
@@ -65,14 +67,15 @@ pub(super) fn refuse(
     })
 }
 
-/// Checks the wish and writes the pending row. `is_busy` says whether a turn of a session runs right now.
+/// Checks the wish and writes the pending row. `is_busy` says whether a turn of a session runs right now. Also returns how
+/// the session was chosen, if the wish names none.
 pub async fn request(
     store: &Store,
     platforms: &Platforms,
     is_busy: impl Fn(&str) -> Result<bool, StoreError>,
     wish: &Wish,
     via: Via,
-) -> Result<Handoff, RequestError> {
+) -> Result<(Handoff, Option<ChosenBy>), RequestError> {
     check_platform(platforms, &wish.platform)?;
     if wish
         .note
@@ -85,9 +88,12 @@ pub async fn request(
             "shorten it; the agent has the whole conversation anyway",
         ));
     }
-    let session = match &wish.session {
-        Some(name) => resolve(store, name)?,
-        None => which::unnamed(store, wish.tty.as_deref()).await?,
+    let (session, chosen_by) = match &wish.session {
+        Some(name) => (resolve(store, name)?, None),
+        None => {
+            let (session, by) = which::unnamed(store, wish.tty.as_deref(), &wish.terminal).await?;
+            (session, Some(by))
+        }
     };
     if let Some(state @ ("pending" | "running")) = session.handoff_state.as_deref() {
         return Err(in_flight(format!(
@@ -103,7 +109,7 @@ pub async fn request(
         .request_handoff(&session.id, &wish.platform, note, via, wish.after_turn)
         .await
     {
-        Ok(handoff) => Ok(handoff),
+        Ok(handoff) => Ok((handoff, chosen_by)),
         Err(StoreError::Conflict(reason)) => Err(in_flight(reason)),
         Err(e) => Err(e.into()),
     }

@@ -1,8 +1,10 @@
 //! Which session somebody means: by name, or by where they are.
 
+use std::path::Path;
+
 use super::request::{RequestError, refuse};
 use crate::clock;
-use crate::session::Session;
+use crate::session::{Session, Terminal, noted_sessions};
 use crate::store::{Candidate, SessionMatch, Store};
 
 /// The session of this name, for every verb that takes one.
@@ -22,14 +24,67 @@ pub fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
     }
 }
 
-/// The session that somebody means who names none: the one of their terminal, else the only one that it can be.
-pub async fn unnamed(store: &Store, tty: Option<&str>) -> Result<Session, RequestError> {
+/// Why a session was taken that the asker did not name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChosenBy {
+    /// `hermesctl chat` has it open in the asker's terminal.
+    Chat,
+    /// Hermes has noted it for the asker's terminal.
+    Terminal,
+    /// It is the only one that the asker can mean.
+    Only,
+}
+
+impl ChosenBy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ChosenBy::Chat => "chat",
+            ChosenBy::Terminal => "terminal",
+            ChosenBy::Only => "only",
+        }
+    }
+}
+
+/// A session that ended longer ago, in seconds, is not meant by a person who names none.
+const ENDED_LONG_AGO: f64 = 86_400.0;
+
+/// The session that a person means who names none: the one of their terminal, else the only one that it can be.
+pub async fn unnamed(
+    store: &Store,
+    tty: Option<&str>,
+    terminal: &Terminal,
+) -> Result<(Session, ChosenBy), RequestError> {
     if let Some(tty) = tty {
         let here = store.sessions_of_tty(tty).await?;
         if let [session] = here.as_slice() {
-            return resolve(store, &session.id);
+            return Ok((resolve(store, &session.id)?, ChosenBy::Chat));
         }
     }
+    if let Some(session) = noted(store, terminal)? {
+        return Ok((session, ChosenBy::Terminal));
+    }
+    only(store).await.map(|session| (session, ChosenBy::Only))
+}
+
+/// The session that Hermes has noted for this terminal, if it exists and did not end long ago.
+fn noted(store: &Store, terminal: &Terminal) -> Result<Option<Session>, RequestError> {
+    let now = clock::now();
+    let home = store.path().parent().unwrap_or(Path::new("."));
+    for id in noted_sessions(home, terminal, now) {
+        let Some(session) = store.session_with_id(&id)? else {
+            continue;
+        };
+        if session
+            .ended_at
+            .is_none_or(|ended| now - ended < ENDED_LONG_AGO)
+        {
+            return Ok(Some(session));
+        }
+    }
+    Ok(None)
+}
+
+async fn only(store: &Store) -> Result<Session, RequestError> {
     let candidates = store.terminal_candidates().await?;
     let fitting = fitting(&candidates);
     match fitting.as_slice() {

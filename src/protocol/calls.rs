@@ -266,6 +266,12 @@ pub struct HandoffRequest {
     /// The terminal of whoever asks, when no session is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<String>,
+    /// The same by the names that Hermes may have given it in `terminal-sessions/`, such as `tty-dev-pts-3`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub terminals: Vec<String>,
+    /// When that terminal was opened: notes from before are about another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terminal_since: Option<f64>,
     /// Wait for the end of a turn in progress instead of refusing.
     #[serde(default)]
     pub after_turn: bool,

@@ -45,6 +45,9 @@ pub struct StatusView {
     pub pid: u32,
     /// The home that it serves.
     pub home: String,
+    /// The Hermes profile whose home that is.
+    #[serde(default)]
+    pub profile: String,
     /// When it started.
     pub started_at: f64,
     /// The agent that answers where nobody chose another.
@@ -245,6 +248,10 @@ pub struct HandoffView {
     pub reply: Option<String>,
     /// The stages that it has reached.
     pub stages: Vec<StageView>,
+    /// In the answer to a request that names no session, why this one was taken: `chat`, `hermesctl chat` has it open in the
+    /// terminal; `terminal`, Hermes has noted it for the terminal; `only`, no other can be meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chosen_by: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

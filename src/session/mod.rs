@@ -9,6 +9,7 @@ mod produced;
 mod rename;
 mod sendable;
 mod source;
+mod terminal_sessions;
 pub mod title;
 pub mod transcript;
 mod whatsapp;
@@ -21,6 +22,7 @@ pub use produced::{produced, unfinished};
 pub use rename::rename;
 pub use sendable::{SendRules, Sendable, home_of_person, open_below, open_to_send};
 pub use source::{ChatType, Source};
+pub use terminal_sessions::{Terminal, noted_sessions};
 pub use whatsapp::WhatsAppIds;
 
 /// Sources of sessions that live in a terminal rather than in a chat.

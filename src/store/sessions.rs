@@ -66,6 +66,14 @@ impl Store {
         self.look(|c| find(c, name))
     }
 
+    /// The live end of the conversation that this very id belongs to.
+    pub fn session_with_id(&self, id: &str) -> Result<Option<Session>, StoreError> {
+        self.look(|c| match by_id(c, id)? {
+            Some(session) => live_end(c, session).map(Some),
+            None => Ok(None),
+        })
+    }
+
     pub async fn list_sessions(&self, filter: SessionFilter) -> Result<Vec<Session>, StoreError> {
         self.read(move |c| {
             let sql = format!(
@@ -319,13 +327,15 @@ fn find(c: &Connection, name: &str) -> Result<SessionMatch, StoreError> {
     let Some(session) = found.pop() else {
         return Ok(SessionMatch::None);
     };
+    Ok(SessionMatch::One(Box::new(live_end(c, session)?)))
+}
+
+fn live_end(c: &Connection, session: Session) -> Result<Session, StoreError> {
     let live = tip(c, &session.id)?;
-    let session = if live == session.id {
-        session
-    } else {
-        by_id(c, &live)?.unwrap_or(session)
-    };
-    Ok(SessionMatch::One(Box::new(session)))
+    match live == session.id {
+        true => Ok(session),
+        false => Ok(by_id(c, &live)?.unwrap_or(session)),
+    }
 }
 
 /// A range over the primary key, so that it costs the same in a table of a million.

@@ -11,7 +11,7 @@ use hermesd::agent::{Agent, AgentError, Agents, Prompt, Reply, Sink};
 use hermesd::client::Client;
 use hermesd::config::{self, Config, Overrides};
 use hermesd::control::{Doorman, listener};
-use hermesd::daemon::{Daemon, DaemonError};
+use hermesd::daemon::{Daemon, DaemonError, Stopped};
 use hermesd::events::Bus;
 use hermesd::platform::local::Local;
 use hermesd::platform::{
@@ -241,7 +241,7 @@ pub struct InProcess {
     /// The daemon's own.
     pub store: Store,
     stop: Shutdown,
-    serving: tokio::task::JoinHandle<Result<(), DaemonError>>,
+    serving: tokio::task::JoinHandle<Result<Stopped, DaemonError>>,
 }
 
 impl InProcess {

@@ -2,7 +2,7 @@
 
 use super::{Chat, Next, Sent};
 use crate::cli::handoff::{self, Clocks};
-use crate::cli::{CliError, sessions};
+use crate::cli::{CliError, sessions, terminal};
 use crate::command::{self, Command, Place};
 use crate::protocol::{
     Call, ChatOpen, ChatView, HandoffRequest, HandoffView, ResumedView, SessionRename,
@@ -100,7 +100,7 @@ impl Chat<'_> {
     async fn open(&mut self, session: Option<String>) -> Result<(), CliError> {
         let wish = ChatOpen {
             session,
-            tty: super::tty(),
+            tty: terminal::tty(),
             ..ChatOpen::default()
         };
         let opened: ChatView = self.client.call(Call::ChatOpen(wish)).await?;

@@ -15,7 +15,7 @@ use super::args::{ChatArgs, ResumeArgs};
 use super::backend::Backend;
 use super::markdown::Markdown;
 use super::output::{self, BOLD, FAINT, Output};
-use super::{CliError, sessions};
+use super::{CliError, sessions, terminal};
 use crate::client::{Client, News};
 use crate::command::{self, Place, Typed};
 use crate::config::Config;
@@ -39,7 +39,7 @@ pub(super) async fn run(
         session: args.resume,
         title: args.title,
         agent: args.agent,
-        tty: tty(),
+        tty: terminal::tty(),
     };
     converse(backend, config, out, wish).await
 }
@@ -69,7 +69,7 @@ pub(super) async fn resume(
     }
     let wish = ChatOpen {
         session: Some(resumed.session.id),
-        tty: tty(),
+        tty: terminal::tty(),
         ..ChatOpen::default()
     };
     converse(backend, config, out, wish).await
@@ -102,14 +102,6 @@ async fn converse(
     // Before anything else is printed: the terminal has to be as it was found.
     drop(chat);
     outcome
-}
-
-/// The name of the terminal that we are in.
-pub(super) fn tty() -> Option<String> {
-    let name = nix::unistd::ttyname(std::io::stdin())
-        .or_else(|_| nix::unistd::ttyname(std::io::stdout()))
-        .or_else(|_| nix::unistd::ttyname(std::io::stderr()));
-    Some(name.ok()?.to_string_lossy().into_owned())
 }
 
 struct Chat<'a> {

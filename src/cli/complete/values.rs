@@ -9,7 +9,7 @@ use super::super::args::Args;
 use super::super::backend::Backend;
 use super::{Candidate, Offer};
 use crate::config::settings::{self, Kind};
-use crate::config::{self, Config, Overrides, PLATFORMS};
+use crate::config::{self, Config, Overrides, PLATFORMS, places};
 use crate::control::views;
 use crate::protocol::{
     Call, HandoffList, HandoffView, LocalThreadView, Nothing, PersonView, SessionList, SessionView,
@@ -26,6 +26,7 @@ const MOST: usize = 50;
 pub(super) enum Wanted {
     Files,
     Directories,
+    Profiles,
     Platforms,
     Agents,
     Sessions,
@@ -43,6 +44,7 @@ pub(super) enum Wanted {
 pub(super) fn wanted(path: &[&str], arg: &Arg) -> Option<Wanted> {
     Some(match (path.first().copied(), arg.get_id().as_str()) {
         (_, "home") => Wanted::Directories,
+        (_, "profile") => Wanted::Profiles,
         (_, "config" | "socket" | "output" | "token_file") => Wanted::Files,
         (Some("setup"), "platform") => Wanted::Choices,
         (_, "platform") => Wanted::Platforms,
@@ -68,16 +70,20 @@ pub(in crate::cli) struct Asker {
 impl Asker {
     /// `given` are the options on the line that is being typed.
     pub(super) fn new(args: &Args, given: &[(String, String)]) -> Asker {
+        let on_the_line = |name: &str| {
+            let mut given = given.iter().rev();
+            given
+                .find(|(option, _)| option == name)
+                .map(|(_, value)| value.clone())
+        };
         let path = |name: &str, own: &Option<PathBuf>| {
-            let on_the_line = given.iter().rev().find(|(option, _)| option == name);
-            on_the_line
-                .map(|(_, value)| PathBuf::from(value))
-                .or(own.clone())
+            on_the_line(name).map(PathBuf::from).or(own.clone())
         };
         let socket = path("socket", &args.socket);
         let overrides = Overrides {
             config: path("config", &args.config),
             home: path("home", &args.home),
+            profile: on_the_line("profile").or(args.profile.clone()),
             values: socket
                 .iter()
                 .map(|socket| ("control.socket", socket.display().to_string()))
@@ -87,6 +93,12 @@ impl Asker {
             config: config::load(&overrides).ok(),
             socket_is_explicit: socket.is_some(),
         }
+    }
+
+    fn profiles(&self) -> Vec<Candidate> {
+        let root = self.config.as_ref().map(|c| places::root_of(&c.home));
+        let names = root.iter().flat_map(|root| places::profiles(root));
+        names.map(|name| Candidate::new(name, "")).collect()
     }
 
     #[cfg(test)]
@@ -103,6 +115,7 @@ impl Asker {
             None => Vec::new(),
             Some(Wanted::Files) => return Offer::Files,
             Some(Wanted::Directories) => return Offer::Directories,
+            Some(Wanted::Profiles) => self.profiles(),
             Some(Wanted::Platforms) => plain(&PLATFORMS),
             Some(Wanted::Agents) => plain(agents()),
             Some(Wanted::Topics) => plain(&["handoff", "turn", "session", "platform", "local"]),

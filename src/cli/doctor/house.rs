@@ -9,8 +9,8 @@ use nix::sys::statvfs::statvfs;
 use crate::cli::CliError;
 use crate::client::Client;
 use crate::config::settings::find;
-use crate::config::{Config, Origin};
-use crate::daemon::recorded_gateway;
+use crate::config::{Config, Origin, places};
+use crate::daemon::live_gateway;
 use crate::platform::Finding;
 use crate::store::{OpenMode, REBUILD, Store, StoreError};
 
@@ -174,7 +174,7 @@ pub(super) fn disk(home: &Path) -> Vec<Finding> {
 
 pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>) -> Vec<Finding> {
     let mut found = Vec::new();
-    if let Some(pid) = recorded_gateway(&config.home) {
+    if let Some(pid) = live_gateway(&config.home) {
         found.push(Finding::bad(
             "Hermes gateway",
             format!("one runs on this home (process id {pid}); both would claim the same handoffs and the same bot"),
@@ -198,7 +198,10 @@ pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>)
         Ok(None) => Finding::bad(
             "daemon",
             format!("none serves {}", config.home.display()),
-            "start it with `systemctl --user start hermesd`, or `hermesd` in another terminal",
+            format!(
+                "start it with `systemctl --user start {}`, or `hermesd` in another terminal",
+                places::unit_of(&config.home)
+            ),
         ),
         Err(error) => Finding::bad(
             "daemon",

@@ -3,6 +3,7 @@
 
 mod access;
 mod house;
+mod profiles;
 mod unit;
 
 use serde_json::json;
@@ -12,7 +13,7 @@ use super::backend::find_daemon;
 use super::output::{BAD, BOLD, FAINT, GOOD, Output};
 use crate::agent::{Agents, Standing};
 use crate::client::Client;
-use crate::config::{self, Config, Overrides};
+use crate::config::{self, Config, Overrides, places};
 use crate::control::views;
 use crate::daemon;
 use crate::events::Bus;
@@ -56,7 +57,8 @@ async fn look_over(
     let daemon = find_daemon(config, socket_is_explicit).await;
     report.tell_all(house::daemon(config, &daemon))?;
     let daemon = daemon.ok().flatten();
-    report.tell_all(unit::look(daemon.is_some()).await)?;
+    report.tell_all(unit::look(&places::unit_of(&config.home), daemon.is_some()).await)?;
+    report.tell_all(profiles::look(config).await)?;
     match (&daemon, &store) {
         (Some(client), _) => ask_daemon(config, client, report).await,
         (None, Some(store)) => look_without_daemon(config, store, report).await,

@@ -8,10 +8,11 @@ use crate::platform::Finding;
 
 const PROPERTIES: &str = "--property=LoadState,ActiveState,UnitFileState,Result";
 
-pub(super) async fn look(daemon_runs: bool) -> Vec<Finding> {
+/// `own` is the name of the user's unit for the home, without its ending.
+pub(super) async fn look(own: &str, daemon_runs: bool) -> Vec<Finding> {
     let mut found = Vec::new();
-    for (whose, flag) in [("system", None), ("user", Some("--user"))] {
-        let Some(unit) = shown(flag).await else {
+    for (whose, flag, name) in [("system", None, "hermesd"), ("user", Some("--user"), own)] {
+        let Some(unit) = shown(flag, name).await else {
             continue;
         };
         let of = |name: &str| unit.get(name).map(String::as_str).unwrap_or_default();
@@ -24,7 +25,7 @@ pub(super) async fn look(daemon_runs: bool) -> Vec<Finding> {
             "failed" => Finding::bad(
                 what,
                 format!("it has failed: {}", of("Result")),
-                format!("see `journalctl {} hermesd`", journal_flag(flag)),
+                format!("see `journalctl {} {name}`", journal_flag(flag)),
             ),
             _ => Finding::good(what, detail),
         });
@@ -39,7 +40,7 @@ pub(super) async fn look(daemon_runs: bool) -> Vec<Finding> {
     if found.is_empty() && !daemon_runs {
         found.push(Finding::doubtful(
             "unit",
-            "no hermesd.service is installed",
+            format!("no {own}.service is installed"),
             "install a package, or run contrib/install.sh, so that it starts by itself",
         ));
     }
@@ -54,14 +55,14 @@ fn journal_flag(flag: Option<&str>) -> &'static str {
 }
 
 /// The unit's properties. `None`: there is no service manager to ask.
-async fn shown(flag: Option<&str>) -> Option<HashMap<String, String>> {
-    let text =
-        said(
-            Command::new("systemctl")
-                .args(flag)
-                .args(["show", "hermesd.service", PROPERTIES]),
-        )
-        .await?;
+async fn shown(flag: Option<&str>, name: &str) -> Option<HashMap<String, String>> {
+    let service = format!("{name}.service");
+    let text = said(
+        Command::new("systemctl")
+            .args(flag)
+            .args(["show", &service, PROPERTIES]),
+    )
+    .await?;
     let pairs = text.lines().filter_map(|line| line.split_once('='));
     Some(pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect())
 }

@@ -54,7 +54,8 @@ async fn guide(
 ) -> Result<(), CliError> {
     let asks = !wish.no_input && ask::can_ask();
     let environment = config::environment()?;
-    let path = places::file_to_write(overrides.config.as_deref(), &environment);
+    let home = config::home(overrides, &environment)?;
+    let path = places::file_to_write(overrides.config.as_deref(), &home, &environment);
     let path = path.ok_or_else(|| {
         refused(
             "no_place",
@@ -66,6 +67,7 @@ async fn guide(
     let guide = Guide {
         out,
         platform: &wish.platform,
+        unit: places::unit_of(&home),
         asks,
     };
     let before = config::load(overrides)?;
@@ -124,6 +126,8 @@ async fn guide(
 struct Guide<'a> {
     out: &'a Output,
     platform: &'a str,
+    /// The name of the service, without its ending.
+    unit: String,
     asks: bool,
 }
 
@@ -278,11 +282,15 @@ impl Guide<'_> {
 
     /// Whether the user service is enabled now.
     async fn service(&self, wanted: bool, daemon_runs: bool) -> Result<bool, CliError> {
-        let known = systemctl(&["cat", "hermesd.service"]).await;
+        let (service, socket) = (
+            format!("{}.service", self.unit),
+            format!("{}.socket", self.unit),
+        );
+        let known = systemctl(&["cat", &service]).await;
         if !known {
             return match wanted {
                 true => Err(CliError::Failed {
-                    message: "there is no hermesd.service for this user to enable".into(),
+                    message: format!("there is no {service} for this user to enable"),
                     hint: Some("install a package, or run contrib/install.sh; the rest of the setup is done".into()),
                 }),
                 false => Ok(false),
@@ -299,7 +307,7 @@ impl Guide<'_> {
                 )?;
                     ask::yes(self.out, "Enable and start it?").await?
                 });
-        if wanted && !systemctl(&["enable", "--now", "hermesd.socket", "hermesd.service"]).await {
+        if wanted && !systemctl(&["enable", "--now", &socket, &service]).await {
             return Err(CliError::Failed {
                 message: "the service could not be enabled".into(),
                 hint: Some(

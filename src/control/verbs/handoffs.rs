@@ -4,10 +4,11 @@ use super::{Answer, LONGEST_LIST, USUAL_LIST, answer, not_found, refused};
 use crate::control::{Desk, views};
 use crate::events::Event;
 use crate::handoff::request::{self, Wish};
-use crate::handoff::which::resolve;
+use crate::handoff::which::{ChosenBy, resolve};
 use crate::handoff::{Handoff, State, Via};
 use crate::message_id;
 use crate::protocol::{HandoffList, HandoffRequest, RpcError};
+use crate::session::Terminal;
 
 pub(super) async fn request(desk: &Desk, wish: HandoffRequest) -> Answer {
     let wish = Wish {
@@ -15,23 +16,28 @@ pub(super) async fn request(desk: &Desk, wish: HandoffRequest) -> Answer {
         session: wish.session,
         note: wish.note,
         tty: wish.tty,
+        terminal: Terminal {
+            ids: wish.terminals,
+            since: wish.terminal_since,
+        },
         after_turn: wish.after_turn,
         force: wish.force,
     };
     if let Some(session) = &wish.session {
         desk.terminals.ensure_row(session).await?;
     }
-    answer(&views::handoff(&ask(desk, &wish).await?))
+    let (handoff, chosen_by) = ask(desk, &wish).await?;
+    answer(&views::requested_handoff(&handoff, chosen_by))
 }
 
-async fn ask(desk: &Desk, wish: &Wish) -> Result<Handoff, RpcError> {
+async fn ask(desk: &Desk, wish: &Wish) -> Result<(Handoff, Option<ChosenBy>), RpcError> {
     desk.store.expect_write();
     let is_busy = |session: &str| desk.turns.is_busy(session);
-    let handoff =
+    let (handoff, chosen_by) =
         request::request(&desk.store, &desk.platforms, is_busy, wish, Via::Socket).await?;
     desk.bus.tell_requested(&handoff);
     desk.queue.requested(&handoff);
-    Ok(handoff)
+    Ok((handoff, chosen_by))
 }
 
 fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
@@ -155,5 +161,5 @@ pub(super) async fn retry(desk: &Desk, id: i64) -> Answer {
         after_turn: handoff.after_turn,
         ..Wish::default()
     };
-    answer(&views::handoff(&ask(desk, &wish).await?))
+    answer(&views::handoff(&ask(desk, &wish).await?.0))
 }

@@ -1,8 +1,10 @@
 //! `hello`, `status`, `metrics`, `platform.list`, `platform.examine`.
 
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::{Answer, answer, refused};
+use crate::config::places;
 use crate::control::{Desk, views};
 use crate::protocol::{
     Hello, HelloView, MetricsView, PROTOCOL, PlatformView, RpcError, StatusView, code,
@@ -41,6 +43,7 @@ pub(super) async fn status(desk: &Desk) -> Answer {
         version: crate::VERSION.into(),
         pid: std::process::id(),
         home: desk.home.clone(),
+        profile: places::profile_name(Path::new(&desk.home)),
         started_at: desk.started_at,
         agent: desk.turns.agents().default_name().into(),
         sessions: desk.store.session_count().await?,

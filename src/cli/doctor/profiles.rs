@@ -1,0 +1,44 @@
+//! The other profiles: a handoff that waits in one is lost on a person who looks only into their own.
+
+use std::path::Path;
+
+use crate::client::Client;
+use crate::config::{Config, places};
+use crate::daemon::{live_gateway, recorded_socket};
+use crate::platform::Finding;
+use crate::store::count_pending;
+
+/// Profiles other than this one with handoffs that no daemon and no gateway will pick up.
+pub(super) async fn look(config: &Config) -> Vec<Finding> {
+    let root = places::root_of(&config.home);
+    let mut found = Vec::new();
+    for name in places::profiles(&root) {
+        let home = places::home_of_profile(&root, &name);
+        if home == config.home || !home.join("state.db").exists() {
+            continue;
+        }
+        // A database that cannot be read has a doctor of its own.
+        let pending = count_pending(&home).unwrap_or_default();
+        if pending > 0 && !is_served(&home).await {
+            found.push(Finding::doubtful(
+                format!("profile {name}"),
+                format!("{pending} pending in {}, and nothing serves it", home.display()),
+                format!(
+                    "start `hermesd --profile {name}`, or `systemctl --user enable --now hermesd@{name}`"
+                ),
+            ));
+        }
+    }
+    found
+}
+
+async fn is_served(home: &Path) -> bool {
+    if live_gateway(home).is_some() {
+        return true;
+    }
+    let Some(socket) = recorded_socket(home) else {
+        return false;
+    };
+    let answered = Client::connect(&socket).await;
+    answered.is_ok_and(|client| client.server().home == home.display().to_string())
+}
