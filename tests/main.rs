@@ -45,6 +45,7 @@ mod fake_telegram_library;
 mod faults;
 mod handoff_e2e;
 mod hermes_rules;
+mod hermes_settings;
 mod history;
 mod hooks;
 mod huge_rows;

@@ -2,6 +2,27 @@
 
 use super::settings::Setting;
 
+/// Settings for which Hermes' adapters look into their files first, and into the environment only where nothing stands there.
+pub(super) const FILES_FIRST: [&str; 6] = [
+    "platforms.telegram.free_chats",
+    "platforms.telegram.only_chats",
+    "platforms.telegram.require_mention",
+    "platforms.whatsapp.dm_policy",
+    "platforms.whatsapp.group_policy",
+    "platforms.whatsapp_cloud.dm_policy",
+];
+
+/// Where people usually write what a platform's blocks hold under this name.
+pub(super) fn usual_path(platform: &str, name: &str) -> String {
+    let own = ["enabled", "token", "home_channel", "extra"];
+    let first = name.split('.').next().unwrap_or(name);
+    match name.strip_prefix('/') {
+        Some(path) => path.to_owned(),
+        None if own.contains(&first) => format!("platforms.{platform}.{name}"),
+        None => format!("{platform}.{name}"),
+    }
+}
+
 pub(super) fn add(list: &mut [Setting]) {
     for (key, paths) in [
         ("agents.openai.base_url", &["model.base_url"][..]),
@@ -9,6 +30,7 @@ pub(super) fn add(list: &mut [Setting]) {
         ("agents.openai.model", &["model.default", "model"]),
         ("agents.openai.context", &["model.context_length"]),
         ("store.journal_mode", &["database.journal_mode"]),
+        ("agent.question_timeout", &["approvals.timeout"]),
     ] {
         if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
             setting.hermes = paths.iter().map(|path| (*path).to_owned()).collect();
