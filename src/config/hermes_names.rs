@@ -1,9 +1,9 @@
-//! The names that Hermes has for settings which belong to no platform.
+//! The names that Hermes has for settings, and how a setting relates to Hermes' files.
 
 use super::settings::Setting;
 
 /// Settings for which Hermes' adapters look into their files first, and into the environment only where nothing stands there.
-pub(super) const FILES_FIRST: [&str; 6] = [
+const FILES_FIRST: [&str; 6] = [
     "platforms.telegram.free_chats",
     "platforms.telegram.only_chats",
     "platforms.telegram.require_mention",
@@ -12,8 +12,36 @@ pub(super) const FILES_FIRST: [&str; 6] = [
     "platforms.whatsapp_cloud.dm_policy",
 ];
 
+impl Setting {
+    /// The platform that the setting belongs to.
+    pub(super) fn platform(&self) -> Option<&str> {
+        let (platform, _) = self.key.strip_prefix("platforms.")?.split_once('.')?;
+        Some(platform)
+    }
+
+    /// Whether Hermes' files come before Hermes' variables.
+    pub fn files_first(&self) -> bool {
+        FILES_FIRST.contains(&self.key.as_str())
+    }
+
+    /// The key of the home channel that this setting says more about.
+    pub(super) fn home_channel(&self) -> Option<String> {
+        let (home, _) = self.key.split_once(".home_channel_")?;
+        Some(format!("{home}.home_channel"))
+    }
+
+    /// The usual paths in Hermes' files, from the top of the file.
+    pub fn hermes_paths(&self) -> Vec<String> {
+        let paths = self.hermes.iter();
+        match self.platform() {
+            None => paths.cloned().collect(),
+            Some(platform) => paths.map(|name| usual_path(platform, name)).collect(),
+        }
+    }
+}
+
 /// Where people usually write what a platform's blocks hold under this name.
-pub(super) fn usual_path(platform: &str, name: &str) -> String {
+fn usual_path(platform: &str, name: &str) -> String {
     let own = ["enabled", "token", "home_channel", "extra"];
     let first = name.split('.').next().unwrap_or(name);
     match name.strip_prefix('/') {

@@ -33,34 +33,6 @@ impl Setting {
             self.key.to_ascii_uppercase().replace('.', "_")
         )
     }
-
-    /// The platform that the setting belongs to.
-    pub(super) fn platform(&self) -> Option<&str> {
-        let (platform, _) = self.key.strip_prefix("platforms.")?.split_once('.')?;
-        Some(platform)
-    }
-
-    /// Whether Hermes' files come before Hermes' variables.
-    pub fn files_first(&self) -> bool {
-        hermes_names::FILES_FIRST.contains(&self.key.as_str())
-    }
-
-    /// The key of the home channel that this setting says more about.
-    pub(super) fn home_channel(&self) -> Option<String> {
-        let (home, _) = self.key.split_once(".home_channel_")?;
-        Some(format!("{home}.home_channel"))
-    }
-
-    /// The usual paths in Hermes' files, from the top of the file.
-    pub fn hermes_paths(&self) -> Vec<String> {
-        let paths = self.hermes.iter();
-        match self.platform() {
-            None => paths.cloned().collect(),
-            Some(platform) => paths
-                .map(|name| hermes_names::usual_path(platform, name))
-                .collect(),
-        }
-    }
 }
 
 pub static SETTINGS: LazyLock<Vec<Setting>> = LazyLock::new(all);
