@@ -169,7 +169,7 @@ fn the_arrow_key_brings_back_what_an_earlier_run_said_and_nobody_else_can_read_i
 fn tab_completes_commands_and_the_platforms_that_are_up() {
     let home = Home::new();
     let _daemon = home.start_with(&[
-        ("TELEGRAM_BOT_TOKEN", "1:x"),
+        ("TELEGRAM_BOT_TOKEN", "1:xyz"),
         ("TELEGRAM_HOME_CHANNEL", "77"),
     ]);
     until("local is up", || {

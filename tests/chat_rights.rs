@@ -174,7 +174,7 @@ async fn allowed_users_have_the_owners_rights_when_they_are_trusted() {
     let both = format!("{},{}", ADA.id, BEN.id);
     let owner = ADA.id.to_string();
     let env = [
-        ("TELEGRAM_ALLOWED_USERS", both.as_str()),
+        ("HERMESD_PLATFORMS_TELEGRAM_ALLOWED_USERS", both.as_str()),
         ("HERMESD_PLATFORMS_TELEGRAM_OWNER", &owner),
     ];
     let (bot, _, _, daemon) = open_group(&env).await;
@@ -194,7 +194,7 @@ async fn the_owner_hears_of_a_new_home() {
     let both = format!("{},{}", ADA.id, BEN.id);
     let owner = ADA.id.to_string();
     let (bot, ada, group, daemon) = open_group(&[
-        ("TELEGRAM_ALLOWED_USERS", &both),
+        ("HERMESD_PLATFORMS_TELEGRAM_ALLOWED_USERS", &both),
         ("HERMESD_PLATFORMS_TELEGRAM_OWNER", &owner),
         ("HERMESD_PLATFORMS_TELEGRAM_TRUSTED", "allowed_users"),
     ])
@@ -225,8 +225,8 @@ async fn the_old_home_hears_of_a_new_one_where_the_owner_has_no_private_chat() {
     let old = bot.api.group("Old home");
     let home = old.to_string();
     let _daemon = bot.start_with(&[
-        ("TELEGRAM_ALLOWED_USERS", &both),
-        ("TELEGRAM_HOME_CHANNEL", &home),
+        ("HERMESD_PLATFORMS_TELEGRAM_ALLOWED_USERS", &both),
+        ("HERMESD_PLATFORMS_TELEGRAM_HOME_CHANNEL", &home),
         ("HERMESD_PLATFORMS_TELEGRAM_TRUSTED", "allowed_users"),
     ]);
     let ben = (bot.api.private(&BEN), None);

@@ -89,26 +89,31 @@ fn the_stronger_source_wins_and_the_origin_says_which_it_was() {
         "platforms:\n  telegram:\n    home_channel: yaml\n",
     );
     expect(&[], "yaml", &format!("{}: {key}", at("config.yaml")));
+    home.write(
+        "config.yaml",
+        "TELEGRAM_HOME_CHANNEL: top\nplatforms:\n  telegram:\n    home_channel: yaml\n",
+    );
+    let top = format!("{}: TELEGRAM_HOME_CHANNEL", at("config.yaml"));
+    expect(&[], "top", &top);
+    let hermes = ("TELEGRAM_HOME_CHANNEL", "theirs");
+    expect(&[hermes], "theirs", "environment TELEGRAM_HOME_CHANNEL");
     home.write(".env", "# ours\nTELEGRAM_HOME_CHANNEL=dotenv\n");
-    expect(&[], "dotenv", &format!("{}:2", at(".env")));
+    expect(&[hermes], "dotenv", &format!("{}:2", at(".env")));
     home.write(
         ".config/hermesd/hermesd.toml",
         "[platforms.telegram]\n\nhome_channel = \"toml\"\n",
     );
     let toml = home.path().join(".config/hermesd/hermesd.toml");
-    expect(&[], "toml", &format!("{}:3", toml.display()));
+    expect(&[hermes], "toml", &format!("{}:3", toml.display()));
     home.write("credentials/telegram.home_channel", "handed\n");
     let directory = home.path().join("credentials");
     let handed = ("CREDENTIALS_DIRECTORY", directory.to_str().unwrap());
     let file = directory.join("telegram.home_channel");
     expect(
-        &[handed],
+        &[hermes, handed],
         "handed",
         &format!("credential {}", file.display()),
     );
-    let hermes = ("TELEGRAM_HOME_CHANNEL", "theirs");
-    let origin = "environment TELEGRAM_HOME_CHANNEL";
-    expect(&[hermes, handed], "theirs", origin);
     let own = ("HERMESD_PLATFORMS_TELEGRAM_HOME_CHANNEL", "ours");
     expect(
         &[hermes, own, handed],
@@ -117,7 +122,7 @@ fn the_stronger_source_wins_and_the_origin_says_which_it_was() {
     );
     // An empty variable is none.
     expect(
-        &[("TELEGRAM_HOME_CHANNEL", "")],
+        &[("HERMESD_PLATFORMS_TELEGRAM_HOME_CHANNEL", "")],
         "toml",
         &format!("{}:3", toml.display()),
     );
@@ -327,6 +332,8 @@ fn a_token_is_never_printed() {
     quiet(&[], "config.yaml: platforms.discord.token");
     home.write(".env", "MATRIX_ACCESS_TOKEN=\"SECRET\"\n");
     quiet(&[], ".env:1");
+    let hermes = [("TELEGRAM_BOT_TOKEN", "SECRET")];
+    quiet(&hermes, "environment TELEGRAM_BOT_TOKEN");
     let toml = ".config/hermesd/hermesd.toml";
     home.write(toml, "[platforms.telegram]\ntoken = \"SECRET\"\n");
     quiet(&[], "hermesd.toml:2");
@@ -336,8 +343,8 @@ fn a_token_is_never_printed() {
         &[("CREDENTIALS_DIRECTORY", handed.to_str().unwrap())],
         "handed/telegram.token",
     );
-    let variable = [("TELEGRAM_BOT_TOKEN", "SECRET")];
-    quiet(&variable, "environment TELEGRAM_BOT_TOKEN");
+    let variable = [("HERMESD_PLATFORMS_TELEGRAM_TOKEN", "SECRET")];
+    quiet(&variable, "environment HERMESD_PLATFORMS_TELEGRAM_TOKEN");
 
     // Nor in the log of a daemon that tells all it can.
     let mut daemon = home.start_with(&[("HERMESD_LOG_LEVEL", "trace"), variable[0]]);

@@ -234,8 +234,8 @@ fn a_wrong_value_of_a_key_that_we_use_is_refused_by_its_name() {
         ),
         (
             "gateway.json",
-            r#"{"gateway": {"thread_sessions_per_user": "x"}}"#,
-            "gateway.json: gateway.thread_sessions_per_user: sessions.thread_per_user takes true or false, not \"x\"",
+            r#"{"thread_sessions_per_user": "x"}"#,
+            "gateway.json: thread_sessions_per_user: sessions.thread_per_user takes true or false, not \"x\"",
         ),
         ("config.yaml", "a: 1\nb: [1\n", "config.yaml:"),
         ("gateway.json", "{\n\n\"a\": }", "gateway.json:3: "),

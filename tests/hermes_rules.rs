@@ -280,7 +280,7 @@ fn a_token_in_hermes_files_alone_switches_nothing_on() {
     let home = Home::new();
     home.write(
         "gateway.json",
-        r#"{"platforms": {"telegram": {"token": "1:x"}}}"#,
+        r#"{"platforms": {"telegram": {"token": "1:xyz"}}}"#,
     );
     drop(home.store());
     let listed = home.hermesctl(&["--json", "platforms"]).json();

@@ -52,6 +52,7 @@ mod hermes_columns;
 mod hermes_columns_model;
 mod hermes_notes;
 mod hermes_rules;
+mod hermes_settings;
 mod history;
 mod hooks;
 mod huge_rows;

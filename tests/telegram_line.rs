@@ -23,7 +23,9 @@ fn breaks(bot: &Bot, play: Play) -> Arc<Semaphore> {
 fn a_wrong_token_is_said_to_be_and_the_daemon_stays() {
     for token in ["4242424242:AAwrong", "nonsense"] {
         let (bot, _) = Bot::of_ada("");
-        let daemon = bot.home.start_with(&[("TELEGRAM_BOT_TOKEN", token)]);
+        let daemon = bot
+            .home
+            .start_with(&[("HERMESD_PLATFORMS_TELEGRAM_TOKEN", token)]);
         let why = bot.until_standing("down");
         assert!(why.contains("@BotFather"), "{why}");
         assert!(why.contains("platforms.telegram.token"), "{why}");

@@ -102,7 +102,7 @@ fn what_was_said_while_nobody_was_there_is_answered_in_order_unless_it_is_too_ol
     for text in ["old", "older"] {
         bot.api.writes(ben, &BEN).ago(long_ago).text(text).send();
     }
-    let _daemon = bot.start_with(&[("TELEGRAM_ALLOWED_USERS", &allowed)]);
+    let _daemon = bot.start_with(&[("HERMESD_PLATFORMS_TELEGRAM_ALLOWED_USERS", &allowed)]);
     bot.answered(chat, None, "three");
     let texts = bot.texts(chat);
     let begin = ["before", "one", "two", "three"].map(|word| format!("You said: {word}\n"));

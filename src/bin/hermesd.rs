@@ -67,11 +67,13 @@ fn serve(config: Config, overrides: Overrides) -> ExitCode {
 
 fn check_config(config: &Config, out: &Output) -> Result<(), CliError> {
     let settings: Vec<_> = config.in_force().collect();
+    let warnings = config.warnings();
     let rows = settings.iter().map(|(key, value, origin)| serde_json::json!({"key": key, "value": value, "from": origin.to_string()}));
     out.value(&serde_json::json!({
         "home": config.home,
         "socket": config.control.socket,
         "settings": rows.collect::<Vec<_>>(),
+        "warnings": warnings,
     }))?;
     out.line(format!(
         "home    {}\nsocket  {}\n",
@@ -84,7 +86,11 @@ fn check_config(config: &Config, out: &Output) -> Result<(), CliError> {
     out.table(
         &["SETTING", "VALUE", "FROM"],
         &settings.iter().map(row).collect::<Vec<_>>(),
-    )
+    )?;
+    for warning in &warnings {
+        out.line(format!("\nwarning: {warning}"))?;
+    }
+    Ok(())
 }
 
 fn in_runtime(work: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {

@@ -10,6 +10,7 @@ use secrecy::SecretString;
 use super::access::person_of;
 use super::layers::Origin;
 use super::mask::masked;
+use super::token::is_placeholder;
 use super::{
     Access, AgentConfig, ChatsConfig, Config, ConfigError, ControlConfig, HandoffConfig, LogConfig,
     PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value, credentials, layers, places,
@@ -192,26 +193,29 @@ fn metrics_listen(get: &Getter) -> Result<Option<SocketAddr>, ConfigError> {
 
 fn platform(name: &str, get: &Getter) -> PlatformConfig {
     let key = |field: &str| format!("platforms.{name}.{field}");
-    let token = get.text(&key("token")).map(SecretString::from);
-    // Name and thread belong to the chat they were written beside, not to another that overrides it.
-    let beside = |field: &str| {
-        get.text(&key(field))
-            .filter(|_| get.same_source(&key("home_channel"), &key(field)))
-    };
+    let token = get.text(&key("token"));
+    let placeholder = token
+        .as_deref()
+        .filter(|token| is_placeholder(token))
+        .and_then(|_| get.origin(&key("token")).cloned());
+    let token = token.filter(|_| placeholder.is_none());
     let access = access(name, get);
+    let owner = access.owner().map(str::to_owned);
     let home_channel = get.text(&key("home_channel")).map(|chat_id| Home {
         chat_id,
-        name: beside("home_channel_name"),
-        thread_id: beside("home_channel_thread"),
-        owner: access.owner().map(str::to_owned),
+        name: get.text(&key("home_channel_name")),
+        thread_id: get.text(&key("home_channel_thread")),
+        owner: owner.or_else(|| get.text(&key("home_channel_user"))),
     });
+    // A token in the environment means that the platform is wanted. In its own files Hermes asks for `enabled: true`.
+    let wanted = get
+        .maybe_flag(&key("enabled"))
+        .unwrap_or(token.is_some() && !get.is_of_hermes(&key("token")));
     PlatformConfig {
         name: name.to_owned(),
-        // A token in the environment means that the platform is wanted. In its own files Hermes asks for `enabled: true`.
-        enabled: get
-            .maybe_flag(&key("enabled"))
-            .unwrap_or(token.is_some() && !get.is_of_hermes(&key("token"))),
-        token,
+        enabled: wanted && placeholder.is_none(),
+        token: token.map(SecretString::from),
+        placeholder,
         home_channel,
         access,
     }
@@ -334,16 +338,13 @@ impl Getter<'_> {
         }
     }
 
-    /// Whether both values come from the same kind of place.
-    fn same_source(&self, one: &str, other: &str) -> bool {
-        let kind = |key: &str| self.0.get(key).map(|r| std::mem::discriminant(&r.origin));
-        kind(one) == kind(other)
+    fn origin(&self, key: &str) -> Option<&Origin> {
+        self.0.get(key).map(|r| &r.origin)
     }
 
     /// Whether the value is from Hermes' `config.yaml` or `gateway.json`.
     fn is_of_hermes(&self, key: &str) -> bool {
-        let origin = self.0.get(key).map(|r| &r.origin);
-        matches!(origin, Some(Origin::Hermes { .. }))
+        matches!(self.origin(key), Some(Origin::Hermes { .. }))
     }
 
     fn maybe_flag(&self, key: &str) -> Option<bool> {

@@ -1,29 +1,139 @@
 //! Hermes' `config.yaml` and `gateway.json`. They hold much that is not ours: what we use is checked, the rest ignored.
 
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
 use super::layers::{Layers, Origin};
+use super::platform_blocks::{Blocks, Tree};
+use super::settings::{SETTINGS, Setting};
 use super::value::{Kind, Raw};
-use super::{ConfigError, settings};
+use super::variables::Variables;
+use super::{ConfigError, PLATFORMS};
 
-pub(super) fn read_yaml(path: &Path, layers: &mut Layers) -> Result<(), ConfigError> {
-    let Some(text) = read_optional(path)? else {
-        return Ok(());
-    };
-    if text.trim().is_empty() {
-        return Ok(());
+/// The two files as they were read. `Null` stands for one that is not there.
+pub(super) struct Files {
+    yaml_path: PathBuf,
+    yaml: Json,
+    json_path: PathBuf,
+    json: Json,
+}
+
+impl Files {
+    pub(super) fn read(home: &Path) -> Result<Files, ConfigError> {
+        let (yaml_path, json_path) = (home.join("config.yaml"), home.join("gateway.json"));
+        Ok(Files {
+            yaml: read_yaml(&yaml_path)?,
+            json: read_json(&json_path)?,
+            yaml_path,
+            json_path,
+        })
     }
-    let tree: Json =
-        serde_saphyr::from_str_with_options(&text, as_python_reads_it()).map_err(|e| {
-            // Never with the lines around it: a token may stand there.
-            let line = e.location().map_or(1, |at| at.line());
-            invalid(path, line, e.without_snippet())
-        })?;
-    pick(&tree, path, layers);
-    Ok(())
+
+    pub(super) fn complete(&self, variables: &mut Variables) {
+        variables.complete_from(&self.yaml_path, &self.yaml);
+    }
+
+    /// Adds what the files say of the settings that come before Hermes' variables, or of the others.
+    pub(super) fn pick(&self, before_variables: bool, variables: &Variables, layers: &mut Layers) {
+        let wanted = |setting: &&Setting| setting.files_first() == before_variables;
+        for setting in SETTINGS.iter().filter(wanted) {
+            if setting.platform().is_none()
+                && let Some((node, origin)) = self.global(setting)
+            {
+                let raw = raw(node).map(|raw| expanded(raw, variables));
+                add(setting, raw, origin, layers);
+            }
+        }
+        for platform in PLATFORMS {
+            let blocks = Blocks::new(platform, self.yaml(), self.json());
+            for setting in SETTINGS.iter().filter(wanted) {
+                if setting.platform() == Some(platform) {
+                    let mut names = setting.hermes.iter();
+                    if let Some((node, origin)) = names.find_map(|name| blocks.find(name)) {
+                        add(setting, raw_of(setting, node), origin, layers);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The first of the setting's paths that is there, be it null.
+    fn global(&self, setting: &Setting) -> Option<(&Json, Origin)> {
+        let first = |tree: Tree<'_>, counts: fn(&str) -> bool| {
+            let mut keys = setting.hermes.iter().filter(|key| counts(key));
+            keys.find(|key| tree.at(key).is_some()).cloned()
+        };
+        let (yaml, json) = (self.yaml(), self.json());
+        let in_yaml = first(yaml, |_| true).map(|key| (yaml, key));
+        let found = in_yaml.or_else(|| first(json, counts_in_json).map(|key| (json, key)));
+        let (tree, key) = found?;
+        Some((tree.at(&key)?, tree.origin(key)))
+    }
+
+    fn yaml(&self) -> Tree<'_> {
+        Tree {
+            path: &self.yaml_path,
+            root: &self.yaml,
+        }
+    }
+
+    fn json(&self) -> Tree<'_> {
+        Tree {
+            path: &self.json_path,
+            root: &self.json,
+        }
+    }
+}
+
+/// Of what is below `gateway`, Hermes reads only this in `gateway.json`.
+fn counts_in_json(key: &str) -> bool {
+    !key.starts_with("gateway.") || key == "gateway.multiplex_profiles"
+}
+
+fn add(setting: &Setting, raw: Option<Raw>, origin: Origin, layers: &mut Layers) {
+    let Some(raw) = raw else {
+        return;
+    };
+    // Hermes runs without a number or a word that it cannot use, so we do too.
+    let may_be_odd = !matches!(setting.kind, Kind::Text | Kind::Flag | Kind::List);
+    if !may_be_odd || setting.kind.parse(&raw, true).is_some() {
+        layers.add(&setting.key, raw, origin);
+    } else if setting.files_first() && raw != Raw::Text(String::new()) {
+        layers.leave_unset(&setting.key);
+    }
+}
+
+/// What a node says of a platform's setting; `None` is nothing.
+fn raw_of(setting: &Setting, node: &Json) -> Option<Raw> {
+    match node {
+        // Somebody wrote the key, and Hermes takes it for a no.
+        Json::Null if setting.key.ends_with(".enabled") => Some(Raw::Flag(false)),
+        Json::String(text) if text.is_empty() && setting.files_first() => {
+            Some(Raw::Text(String::new()))
+        }
+        _ => raw(node),
+    }
+}
+
+fn expanded(raw: Raw, variables: &Variables) -> Raw {
+    match raw {
+        Raw::Text(text) => Raw::Text(variables.expanded(&text)),
+        other => other,
+    }
+}
+
+fn read_yaml(path: &Path) -> Result<Json, ConfigError> {
+    let text = read_text(path)?;
+    if text.trim().is_empty() {
+        return Ok(Json::Null);
+    }
+    serde_saphyr::from_str_with_options(&text, as_python_reads_it()).map_err(|e| {
+        // Never with the lines around it: a token may stand there.
+        let line = e.location().map_or(1, |at| at.line());
+        invalid(path, line, e.without_snippet())
+    })
 }
 
 /// Of a key that stands twice, the last counts: Hermes runs with such files, so we do too.
@@ -31,19 +141,26 @@ fn as_python_reads_it() -> serde_saphyr::Options {
     serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins }
 }
 
-pub(super) fn read_gateway_json(path: &Path, layers: &mut Layers) -> Result<(), ConfigError> {
-    let Some(text) = read_optional(path)? else {
-        return Ok(());
+fn read_json(path: &Path) -> Result<Json, ConfigError> {
+    let Some(bytes) = read_optional(path)? else {
+        return Ok(Json::Null);
     };
-    let tree: Json = serde_json::from_str(&text).map_err(|e| invalid(path, e.line() as u64, &e))?;
-    pick(&tree, path, layers);
-    Ok(())
+    serde_json::from_slice(&bytes).map_err(|e| invalid(path, e.line() as u64, &e))
+}
+
+/// Empty where there is no file.
+fn read_text(path: &Path) -> Result<String, ConfigError> {
+    let bytes = read_optional(path)?.unwrap_or_default();
+    String::from_utf8(bytes).map_err(|error| ConfigError::Unreadable {
+        path: path.to_owned(),
+        source: std::io::Error::new(ErrorKind::InvalidData, error.utf8_error()),
+    })
 }
 
 /// A file that need not be there.
-pub(super) fn read_optional(path: &Path) -> Result<Option<String>, ConfigError> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
+pub(super) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, ConfigError> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(source) => Err(ConfigError::Unreadable {
             path: path.to_owned(),
@@ -54,35 +171,6 @@ pub(super) fn read_optional(path: &Path) -> Result<Option<String>, ConfigError> 
 
 fn invalid(path: &Path, line: u64, error: &dyn std::fmt::Display) -> ConfigError {
     ConfigError::Invalid(vec![format!("{}:{line}: {error}", path.display())])
-}
-
-fn pick(tree: &Json, path: &Path, layers: &mut Layers) {
-    for setting in settings::SETTINGS.iter() {
-        for key in &setting.hermes {
-            let Some(raw) = look_up(tree, key).and_then(raw) else {
-                continue;
-            };
-            // Hermes runs without a number or a word that it cannot use, so we do too.
-            let may_be_odd = matches!(setting.kind, Kind::Integer { .. } | Kind::Choice(_));
-            if may_be_odd && setting.kind.parse(&raw, true).is_none() {
-                continue;
-            }
-            layers.add(
-                &setting.key,
-                raw,
-                Origin::Hermes {
-                    path: path.to_owned(),
-                    key: key.clone(),
-                },
-            );
-        }
-    }
-}
-
-fn look_up<'a>(tree: &'a Json, dotted: &str) -> Option<&'a Json> {
-    dotted
-        .split('.')
-        .try_fold(tree, |node, name| node.get(name))
 }
 
 /// `None` for what counts as unset: null, empty text, and mappings, whose own keys are looked up one by one.

@@ -1,6 +1,55 @@
-//! The names that Hermes has for settings which belong to no platform.
+//! The names that Hermes has for settings, and how a setting relates to Hermes' files.
 
 use super::settings::Setting;
+
+/// Settings for which Hermes' adapters look into their files first, and into the environment only where nothing stands there.
+const FILES_FIRST: [&str; 6] = [
+    "platforms.telegram.free_chats",
+    "platforms.telegram.only_chats",
+    "platforms.telegram.require_mention",
+    "platforms.whatsapp.dm_policy",
+    "platforms.whatsapp.group_policy",
+    "platforms.whatsapp_cloud.dm_policy",
+];
+
+impl Setting {
+    /// The platform that the setting belongs to.
+    pub(super) fn platform(&self) -> Option<&str> {
+        let (platform, _) = self.key.strip_prefix("platforms.")?.split_once('.')?;
+        Some(platform)
+    }
+
+    /// Whether Hermes' files come before Hermes' variables.
+    pub fn files_first(&self) -> bool {
+        FILES_FIRST.contains(&self.key.as_str())
+    }
+
+    /// The key of the home channel that this setting says more about.
+    pub(super) fn home_channel(&self) -> Option<String> {
+        let (home, _) = self.key.split_once(".home_channel_")?;
+        Some(format!("{home}.home_channel"))
+    }
+
+    /// The usual paths in Hermes' files, from the top of the file.
+    pub fn hermes_paths(&self) -> Vec<String> {
+        let paths = self.hermes.iter();
+        match self.platform() {
+            None => paths.cloned().collect(),
+            Some(platform) => paths.map(|name| usual_path(platform, name)).collect(),
+        }
+    }
+}
+
+/// Where people usually write what a platform's blocks hold under this name.
+fn usual_path(platform: &str, name: &str) -> String {
+    let own = ["enabled", "token", "home_channel", "extra"];
+    let first = name.split('.').next().unwrap_or(name);
+    match name.strip_prefix('/') {
+        Some(path) => path.to_owned(),
+        None if own.contains(&first) => format!("platforms.{platform}.{name}"),
+        None => format!("{platform}.{name}"),
+    }
+}
 
 pub(super) fn add(list: &mut [Setting]) {
     for (key, paths) in [
@@ -14,6 +63,7 @@ pub(super) fn add(list: &mut [Setting]) {
             "agent.turn_lease_timeout",
             &["agent.gateway_turn_lease_timeout"],
         ),
+        ("agent.question_timeout", &["approvals.timeout"]),
     ] {
         if let Some(setting) = list.iter_mut().find(|s| s.key == key) {
             setting.hermes = paths.iter().map(|path| (*path).to_owned()).collect();

@@ -1,21 +1,39 @@
 //! Values from all sources, kept with their origin, merged by precedence and checked against their settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
 use super::mask::masked;
+use super::settings::{OWN_PREFIX, Setting};
 use super::value::{Raw, Value};
+use super::variables::Variables;
 use super::{ConfigError, settings};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
     Flag(String),
     Environment(String),
-    Credential { path: PathBuf },
-    Toml { path: PathBuf, line: usize },
-    DotEnv { path: PathBuf, line: usize },
-    Hermes { path: PathBuf, key: String },
+    Credential {
+        path: PathBuf,
+    },
+    Toml {
+        path: PathBuf,
+        line: usize,
+    },
+    DotEnv {
+        path: PathBuf,
+        line: usize,
+    },
+    /// A plain value at the top of `config.yaml` that has the name of a variable.
+    YamlVariable {
+        path: PathBuf,
+        key: String,
+    },
+    Hermes {
+        path: PathBuf,
+        key: String,
+    },
     Default,
 }
 
@@ -28,8 +46,38 @@ impl fmt::Display for Origin {
             Origin::Toml { path, line } | Origin::DotEnv { path, line } => {
                 write!(f, "{}:{line}", path.display())
             }
-            Origin::Hermes { path, key } => write!(f, "{}: {key}", path.display()),
+            Origin::Hermes { path, key } | Origin::YamlVariable { path, key } => {
+                write!(f, "{}: {key}", path.display())
+            }
             Origin::Default => write!(f, "default"),
+        }
+    }
+}
+
+/// The kinds of places that values come from. A home channel's name and thread belong to the channel of the same kind.
+#[derive(Clone, Copy, PartialEq)]
+enum Source {
+    Flags,
+    Environment,
+    Credentials,
+    Toml,
+    HermesVariables,
+    HermesFiles,
+    Defaults,
+}
+
+impl Origin {
+    fn source(&self) -> Source {
+        match self {
+            Origin::Flag(_) => Source::Flags,
+            Origin::Environment(name) if name.starts_with(OWN_PREFIX) => Source::Environment,
+            Origin::Environment(_) | Origin::DotEnv { .. } | Origin::YamlVariable { .. } => {
+                Source::HermesVariables
+            }
+            Origin::Credential { .. } => Source::Credentials,
+            Origin::Toml { .. } => Source::Toml,
+            Origin::Hermes { .. } => Source::HermesFiles,
+            Origin::Default => Source::Defaults,
         }
     }
 }
@@ -40,18 +88,26 @@ pub struct Resolved {
     pub origin: Origin,
 }
 
-/// Candidates in order of precedence: the first that is added for a key wins.
+/// Candidates for each key in order of precedence: the first that was added wins.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
-    candidates: BTreeMap<String, (Raw, Origin)>,
+    candidates: BTreeMap<String, Vec<(Raw, Origin)>>,
+    /// Keys for which no further candidate counts.
+    left_unset: BTreeSet<String>,
     faults: Vec<String>,
 }
 
 impl Layers {
     pub(super) fn add(&mut self, key: &str, raw: Raw, origin: Origin) {
-        self.candidates
-            .entry(key.to_owned())
-            .or_insert((raw, origin));
+        if !self.left_unset.contains(key) {
+            let candidates = self.candidates.entry(key.to_owned()).or_default();
+            candidates.push((raw, origin));
+        }
+    }
+
+    /// Ignores all sources that come later.
+    pub(super) fn leave_unset(&mut self, key: &str) {
+        self.left_unset.insert(key.to_owned());
     }
 
     pub(super) fn fault(&mut self, message: String) {
@@ -65,31 +121,53 @@ impl Layers {
         }
     }
 
+    /// The environment by hermesd's own names.
     pub(super) fn add_environment(&mut self, environment: &BTreeMap<String, String>) {
         for setting in settings::SETTINGS.iter() {
-            let names = std::iter::once(setting.own_env()).chain(setting.env.iter().cloned());
-            for name in names {
-                // An empty variable is how unit files and shells say "not set".
-                if let Some(text) = environment.get(&name).filter(|t| !t.is_empty()) {
-                    self.add(
-                        &setting.key,
-                        Raw::Text(text.clone()),
-                        Origin::Environment(name),
-                    );
-                }
+            let name = setting.own_env();
+            // An empty variable is how unit files and shells say "not set".
+            if let Some(text) = environment.get(&name).filter(|t| !t.is_empty()) {
+                let raw = Raw::Text(text.clone());
+                self.add(&setting.key, raw, Origin::Environment(name));
             }
         }
+    }
+
+    /// The variables that Hermes sees. In `.env`, hermesd's own names count, too.
+    pub(super) fn add_variables(&mut self, variables: &Variables) {
+        for setting in settings::SETTINGS.iter() {
+            let own = setting.own_env();
+            let own = variables
+                .get(&own)
+                .filter(|(_, origin)| matches!(origin, Origin::DotEnv { .. }));
+            let theirs = setting.env.iter().filter_map(|name| variables.get(name));
+            for (text, origin) in own.into_iter().chain(theirs) {
+                self.add(&setting.key, Raw::Text(text.clone()), origin.clone());
+            }
+        }
+    }
+
+    /// The candidate that counts. The name and the thread of a home channel come from where the channel does.
+    fn winner(&self, setting: &Setting) -> Option<(Raw, Origin)> {
+        let candidates = self.candidates.get(&setting.key);
+        let mut candidates = candidates.into_iter().flatten();
+        let Some(home) = setting.home_channel().and_then(|key| settings::find(&key)) else {
+            return candidates.next().cloned().or_else(|| {
+                let default = setting.default.clone()?;
+                Some((Raw::Text(default), Origin::Default))
+            });
+        };
+        let (_, home) = self.winner(home)?;
+        candidates
+            .find(|(_, origin)| origin.source() == home.source())
+            .cloned()
     }
 
     /// Checks every winner against its kind and fills in the defaults. All faults are reported at once.
     pub(super) fn resolve(mut self) -> Result<BTreeMap<String, Resolved>, ConfigError> {
         let mut resolved = BTreeMap::new();
         for setting in settings::SETTINGS.iter() {
-            let candidate = self.candidates.remove(&setting.key).or_else(|| {
-                let text = setting.default.clone()?;
-                Some((Raw::Text(text), Origin::Default))
-            });
-            let Some((raw, origin)) = candidate else {
+            let Some((raw, origin)) = self.winner(setting) else {
                 continue;
             };
             let lenient = !matches!(origin, Origin::Toml { .. });

@@ -13,14 +13,17 @@ mod hermes_names;
 mod layers;
 mod mask;
 pub mod places;
+mod platform_blocks;
 mod platform_settings;
 pub mod settings;
+mod token;
 mod toml_file;
 mod value;
+mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -84,8 +87,19 @@ pub struct PlatformConfig {
     pub name: String,
     pub enabled: bool,
     pub token: Option<SecretString>,
+    /// Where a word stands that only holds the place of a token. The platform is off then.
+    pub placeholder: Option<Origin>,
     pub home_channel: Option<Home>,
     pub access: Access,
+}
+
+impl PlatformConfig {
+    /// Says that the token is none, and where it is.
+    pub fn placeholder_note(&self) -> Option<String> {
+        let origin = self.placeholder.as_ref()?;
+        let note = format!("its token is only a placeholder: put the real one there ({origin})");
+        Some(note)
+    }
 }
 
 /// What only Telegram's adapter needs.
@@ -204,6 +218,13 @@ impl Config {
         self.platforms.iter().find(|p| p.name == name)
     }
 
+    /// What is in force but surely not meant, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let note =
+            |p: &PlatformConfig| Some(format!("{} is off: {}", p.name, p.placeholder_note()?));
+        self.platforms.iter().filter_map(note).collect()
+    }
+
     /// The keys whose values differ, those that only one of the two has included.
     pub fn changed(&self, other: &Config) -> Vec<String> {
         let keys = settings::SETTINGS.iter().map(|setting| &setting.key);
@@ -287,8 +308,23 @@ pub fn load_with(
     if let Some(path) = places::config_file(overrides.config.as_deref(), environment) {
         toml_file::read(&path, &mut layers)?;
     }
-    dotenv::read(&home.join(".env"), &mut layers)?;
-    hermes::read_yaml(&home.join("config.yaml"), &mut layers)?;
-    hermes::read_gateway_json(&home.join("gateway.json"), &mut layers)?;
+    add_hermes(home, environment, &mut layers)?;
     build::build(chosen, environment, layers)
+}
+
+/// What Hermes' own files and variables say, in Hermes' order.
+fn add_hermes(
+    home: &Path,
+    environment: &BTreeMap<String, String>,
+    layers: &mut layers::Layers,
+) -> Result<(), ConfigError> {
+    let dotenv = home.join(".env");
+    let files = hermes::Files::read(home)?;
+    let mut variables = variables::Variables::new(environment);
+    variables.override_with(&dotenv, dotenv::read(&dotenv, environment)?);
+    files.complete(&mut variables);
+    files.pick(true, &variables, layers);
+    layers.add_variables(&variables);
+    files.pick(false, &variables, layers);
+    Ok(())
 }

@@ -22,14 +22,10 @@ pub(super) fn add_platform(list: &mut Vec<Setting>, platform: &str) {
             kind,
             default: default.map(str::to_owned),
             env: if local { Vec::new() } else { env },
-            // Every spelling at the top level comes before any under `gateway`.
-            hermes: ["platforms.", "", "gateway.platforms.", "gateway."]
+            hermes: hermes
                 .iter()
                 .filter(|_| !local)
-                .flat_map(|nesting| {
-                    let path = move |path| format!("{nesting}{platform}.{path}");
-                    hermes.iter().map(path)
-                })
+                .map(|name| (*name).to_owned())
                 .collect(),
             secret: field == "token",
             help,
@@ -44,7 +40,7 @@ pub(super) fn add_platform(list: &mut Vec<Setting>, platform: &str) {
         "Switch the embedded platform on or off.".to_owned()
     } else {
         format!(
-            "Switch {platform} on or off; unset means on when it has a token that is not in Hermes' config.yaml or gateway.json."
+            "Switch {platform} on or off; unset means on when it has a token that is not in a block of Hermes' config.yaml or gateway.json."
         )
     };
     add(
@@ -78,6 +74,14 @@ pub(super) fn add_platform(list: &mut Vec<Setting>, platform: &str) {
         vec![format!("{upper}_{home}_THREAD_ID")],
         &["home_channel.thread_id"],
         "A thread of that chat to use when no fresh one can be opened.".into(),
+    );
+    add(
+        "home_channel_user",
+        Kind::Text,
+        None,
+        Vec::new(),
+        &["home_channel.user_id"],
+        "Id of the person that handoffs to that chat are for, where there is no owner. It gives nobody any rights.".into(),
     );
     add(
         "agent",
@@ -166,7 +170,10 @@ fn add_access(add: &mut Add<'_>, platform: &str) {
         Kind::Flag,
         Some("false"),
         vec![format!("{upper}_ALLOW_ALL_USERS")],
-        &[],
+        match platform {
+            "discord" => &["allow_all_users", "extra.allow_all_users"],
+            _ => &[],
+        },
         format!("Anybody on {platform} may talk to the agent."),
     );
     add(
@@ -278,7 +285,7 @@ fn add_telegram(add: &mut Add<'_>) {
         Kind::Flag,
         Some("false"),
         vec!["TELEGRAM_REQUIRE_MENTION".into()],
-        &["require_mention", "extra.require_mention"],
+        &["require_mention", "extra.require_mention", "/require_mention"],
         "In groups, answer only what mentions the bot or replies to it. A topic that a handoff opened is always answered.".into(),
     );
     add(

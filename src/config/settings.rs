@@ -15,17 +15,21 @@ pub struct Setting {
     pub default: Option<String>,
     /// Hermes' own environment names; `HERMESD_<KEY>` always works beside them.
     pub env: Vec<String>,
-    /// Dotted paths in Hermes' `config.yaml` and `gateway.json`, the first that is present wins.
+    /// Where Hermes' `config.yaml` and `gateway.json` have it, the first that is present wins: dotted paths, and for a setting
+    /// of a platform paths within the platform's blocks (see `platform_blocks`).
     pub hermes: Vec<String>,
     pub secret: bool,
     pub help: String,
 }
 
+/// How hermesd's own names in the environment begin.
+pub(super) const OWN_PREFIX: &str = "HERMESD_";
+
 impl Setting {
     /// The environment name that follows from the key.
     pub fn own_env(&self) -> String {
         format!(
-            "HERMESD_{}",
+            "{OWN_PREFIX}{}",
             self.key.to_ascii_uppercase().replace('.', "_")
         )
     }
@@ -416,7 +420,7 @@ mod tests {
     fn example() -> String {
         let mut text = String::from(
             "# Every setting of hermesd with its default. None has to be set; uncomment what you want to change.\n\
-             # The environment beats this file, and this file beats Hermes' own .env and config.yaml.\n",
+             # This file beats Hermes' .env, variables and config.yaml. HERMESD_ variables and credentials beat this file.\n",
         );
         let mut section = "";
         for setting in SETTINGS.iter() {

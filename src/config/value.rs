@@ -110,6 +110,10 @@ impl Kind {
                 };
                 time.parse(raw, lenient)
             }
+            (Kind::Choice(words), Raw::Text(t)) if lenient => {
+                let word = t.trim().to_ascii_lowercase();
+                words.contains(&&*word).then_some(Value::Text(word))
+            }
             (Kind::Choice(words), Raw::Text(t)) => {
                 words.contains(&t.as_str()).then(|| Value::Text(t.clone()))
             }

@@ -51,10 +51,11 @@ const LIVE: [&str; 6] = [
 ];
 
 /// Of a platform, what its adapter has nothing to do with.
-const NOT_THE_ADAPTERS: [&str; 14] = [
+const NOT_THE_ADAPTERS: [&str; 15] = [
     "home_channel",
     "home_channel_name",
     "home_channel_thread",
+    "home_channel_user",
     "agent",
     "allowed_users",
     "allowed_group_users",

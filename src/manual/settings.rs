@@ -31,9 +31,12 @@ fn one(setting: &Setting) -> String {
     let own = std::iter::once(setting.own_env());
     let names: Vec<String> = own.chain(setting.env.clone()).map(named).collect();
     text.push_str(&prose(&format!("Environment: {}.", names.join(", "))));
-    if !setting.hermes.is_empty() {
-        let keys: Vec<String> = setting.hermes.iter().cloned().map(named).collect();
+    let keys: Vec<String> = setting.hermes_paths().into_iter().map(named).collect();
+    if !keys.is_empty() {
         text.push_str(&prose(&format!("In Hermes' files: {}.", keys.join(", "))));
+    }
+    if setting.files_first() {
+        text.push_str("Hermes' files come before Hermes' variables here.\n");
     }
     text
 }

@@ -443,6 +443,9 @@ fn has_adapter(name: &str) -> bool {
 
 fn off_reason(settings: &PlatformConfig, adapter: bool) -> Option<String> {
     let name = &settings.name;
+    if let Some(note) = settings.placeholder_note() {
+        return Some(note);
+    }
     if !settings.enabled {
         let has_token_setting = find(&format!("platforms.{name}.token")).is_some();
         let remedy = match (&settings.token, has_token_setting) {

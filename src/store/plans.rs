@@ -353,7 +353,6 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
             "state IN ('pending', 'sending') AND handoff_id IS NULL",
         ],
         ("inbound", "OPEN") => vec!["state IN ('received', 'running')"],
-        ("busy", "kind") => vec!["display_kind", "NULL"],
         ("journal", "columns") => vec!["", ", sent_ids = ?4"],
         ("local", "MESSAGE") => vec!["id, chat_id, thread_id, author, text, at"],
         ("prune", "table") => vec!["hermesd_inbound", "hermesd_deliveries"],

@@ -214,7 +214,7 @@ impl Agent for ScriptedAgent {
 pub fn configured(home: &Home, settings: &[(&str, &str)]) -> Config {
     let mut environment: BTreeMap<String, String> = [
         ("HOME", "/nonexistent"),
-        ("TELEGRAM_BOT_TOKEN", "1:x"),
+        ("TELEGRAM_BOT_TOKEN", "1:xyz"),
         ("TELEGRAM_HOME_CHANNEL", "77"),
     ]
     .into_iter()

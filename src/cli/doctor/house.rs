@@ -9,13 +9,26 @@ use nix::sys::statvfs::statvfs;
 use crate::cli::CliError;
 use crate::client::Client;
 use crate::config::settings::find;
-use crate::config::{Config, Origin, places};
+use crate::config::{Config, Origin, PlatformConfig, places};
 use crate::daemon::live_gateway;
 use crate::platform::Finding;
 use crate::store::{OpenMode, REBUILD, Store, StoreError};
 
 /// With less than this, in bytes, a conversation may soon find the disk full.
 const LITTLE_SPACE: u64 = 200_000_000;
+
+/// Platforms that are off because nobody has filled in their token.
+pub(super) fn placeholders(config: &Config) -> Vec<Finding> {
+    let finding = |platform: &PlatformConfig| {
+        let detail = format!("off: {}", platform.placeholder_note()?);
+        let remedy = format!(
+            "replace it, or remove it if you do not use {}",
+            platform.name
+        );
+        Some(Finding::bad(&platform.name, detail, remedy))
+    };
+    config.platforms.iter().filter_map(finding).collect()
+}
 
 /// Files that hold secrets are for their owner alone.
 pub(super) fn secrets(config: &Config) -> Vec<Finding> {
@@ -30,9 +43,10 @@ pub(super) fn secrets(config: &Config) -> Vec<Finding> {
 
 fn file_of(origin: &Origin) -> Option<PathBuf> {
     match origin {
-        Origin::Toml { path, .. } | Origin::DotEnv { path, .. } | Origin::Hermes { path, .. } => {
-            Some(path.clone())
-        }
+        Origin::Toml { path, .. }
+        | Origin::DotEnv { path, .. }
+        | Origin::YamlVariable { path, .. }
+        | Origin::Hermes { path, .. } => Some(path.clone()),
         _ => None,
     }
 }

@@ -49,6 +49,7 @@ async fn look_over(
         "configuration",
         format!("it can be read; the home is {}", config.home.display()),
     ))?;
+    report.tell_all(house::placeholders(config))?;
     report.tell_all(house::secrets(config))?;
     report.tell_all(house::modes(&config.home))?;
     let (found, store) = house::database(config).await;
