@@ -288,7 +288,7 @@ async fn a_cron_session_moves_with_its_rows_in_the_trigram_index() {
             "SELECT count(*) FROM messages_fts_trigram WHERE messages_fts_trigram MATCH '\"Nightly\"'",
         )
     };
-    // Another SQLite made the fixture. It splits the one text with a NUL in it into other pieces.
+    // Another SQLite made the fixture, and its index does not pass this one's check. So it is built anew first.
     let other = "DELETE FROM messages WHERE instr(content, char(0)) > 0";
     home.sqlite().execute(other, []).unwrap();
     let rebuild = "INSERT INTO messages_fts_trigram (messages_fts_trigram) VALUES ('rebuild')";

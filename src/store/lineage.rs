@@ -174,10 +174,10 @@ fn move_chat(
     if bound.as_deref() != Some(tip) {
         rename_in_entry(c, changed, &key, &entry, tip)?;
     }
-    if let (None, Some((ancestor, _))) = (own, from) {
-        if let Some(columns) = chat_columns::read(c, ancestor)? {
-            chat_columns::write(c, tip, &columns, None)?;
-        }
+    if let (None, Some((ancestor, _))) = (own, from)
+        && let Some(columns) = chat_columns::read(c, ancestor)?
+    {
+        chat_columns::write(c, tip, &columns, None)?;
     }
     Ok(())
 }
