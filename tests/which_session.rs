@@ -197,7 +197,7 @@ async fn a_pane_is_known_by_its_variable() {
 async fn a_note_that_is_about_something_else_is_not_followed() {
     let notes = [
         format!("note {OTHER} 3600 \"$here\""), // Before this terminal was opened.
-        format!("note gone 0 \"$here\""),
+        "note gone 0 \"$here\"".to_owned(),
         format!("note {OTHER} 0 tty-dev-pts-999999"),
     ];
     for note in notes {
