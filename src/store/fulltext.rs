@@ -132,6 +132,18 @@ pub(super) fn triggers(c: &Connection) -> Result<Vec<String>, StoreError> {
     Ok(names.collect::<Result<_, _>>()?)
 }
 
+/// Whether a check found that an index does not hold what the messages do.
+pub(super) fn is_mismatch(problem: &str) -> bool {
+    problem.starts_with("malformed inverted index for FTS5 table")
+}
+
+/// Whether messages have a NUL in them, as those with pictures do. Versions of SQLite index such texts differently, so a check by
+/// another version than the one that wrote the index finds a mismatch where nothing is wrong.
+pub(super) fn has_nul(c: &Connection) -> Result<bool, StoreError> {
+    let mut statement = c.prepare("SELECT 1 FROM messages WHERE instr(content, char(0)) > 0")?;
+    Ok(statement.exists([])?)
+}
+
 /// Whether the index lacks messages, since no trigger fills it.
 pub(super) fn is_stale(c: &Connection) -> Result<bool, StoreError> {
     Ok(!is_filled(c)? && schema::table_exists(c, "messages_fts")?)

@@ -273,8 +273,14 @@ impl Store {
     /// Whether the file is sound. `Some`: what is wrong with it.
     pub async fn check(&self) -> Result<Option<String>, StoreError> {
         self.read(|c| {
-            let found: String = c.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-            Ok(Some(found).filter(|found| found != "ok"))
+            let mut statement = c.prepare("PRAGMA quick_check(20)")?;
+            let found = statement.query_map([], |row| row.get(0))?;
+            let mut found = found.collect::<Result<Vec<String>, _>>()?;
+            found.retain(|problem| problem != "ok");
+            if !found.is_empty() && fulltext::has_nul(c)? {
+                found.retain(|problem| !fulltext::is_mismatch(problem));
+            }
+            Ok(found.into_iter().next())
         })
         .await
     }
