@@ -93,12 +93,6 @@ pub struct Store {
     turn: Option<Arc<turn_leases::Hold>>,
 }
 
-impl std::fmt::Debug for Store {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Store").field(&self.path()).finish()
-    }
-}
-
 struct Inner {
     file: open::File,
     /// Hermes' name for this home's share of the routing table.

@@ -54,7 +54,6 @@ impl fmt::Display for HeldBy {
 }
 
 /// The lease of one turn. Dropped, it is released.
-#[derive(Debug)]
 pub struct TurnLease {
     store: Store,
     session_id: String,
