@@ -220,7 +220,7 @@ fn for_some_settings_config_yaml_beats_the_environment_even_when_it_is_empty() {
     let (files, lists) = (["false", "[7]", "[8]"], ["[5]", "[5]", "[-5]"]);
     let empty = ["false", "[]", "[]"];
     let keys = "require_mention: false, free_response_chats: [7], allowed_chats: [8], \
-                allow_from: [1], group_allow_from: [2], group_allowed_chats: [-3]";
+                allow_from: [1, 5], group_allow_from: [2], group_allowed_chats: [-3]";
     let no_values =
         "require_mention: '', free_response_chats: '', allowed_chats: '', allow_from: ''";
     let nulls =
@@ -247,6 +247,43 @@ fn for_some_settings_config_yaml_beats_the_environment_even_when_it_is_empty() {
         let found = fields.map(|field| value(&config, &format!("platforms.telegram.{field}")));
         assert_eq!(found, lists, "{yaml} {json}");
     }
+}
+
+#[test]
+fn people_on_telegram_need_to_be_in_both_of_hermes_lists() {
+    for (variable, yaml, users) in [
+        ("5,6", "telegram: {allow_from: [6, 7]}\n", "[6]"),
+        ("5,6", "telegram: {allow_from: '*'}\n", "[5, 6]"),
+        ("*", "telegram: {allow_from: [6, 7]}\n", "[6, 7]"),
+        ("5,6", "telegram: {allow_from: []}\n", "[5, 6]"),
+    ] {
+        let env = format!("{TOKEN}TELEGRAM_ALLOWED_USERS={variable}\n");
+        let config = load(Written {
+            env: &env,
+            yaml,
+            ..Written::default()
+        });
+        assert_eq!(
+            value(&config, "platforms.telegram.allowed_users"),
+            users,
+            "{variable} {yaml}"
+        );
+        // A list of ours is the only one that counts.
+        let toml = "[platforms.telegram]\nallowed_users = [\"9\"]\n";
+        let config = load(Written {
+            env: &env,
+            yaml,
+            toml,
+            ..Written::default()
+        });
+        assert_eq!(value(&config, "platforms.telegram.allowed_users"), "[9]");
+    }
+    let home = Home::new();
+    home.write(".env", "TELEGRAM_ALLOWED_USERS=5\n");
+    home.write("config.yaml", "telegram: {allow_from: [6]}\n");
+    let ran = home.hermesd(&["--check-config"]);
+    assert_eq!(ran.code, 78, "{ran:?}");
+    assert!(ran.stderr.contains("nobody in common"), "{ran:?}");
 }
 
 #[test]

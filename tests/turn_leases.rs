@@ -30,18 +30,18 @@ fn thread(home: &Home) -> i64 {
     home.sqlite().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-pub async fn say_in(client: &Client, thread: i64, text: &str) {
+pub async fn say_in(client: &Client, thread: impl Into<Option<i64>>, text: &str) {
     let wish = LocalSay {
-        thread: Some(thread),
+        thread: thread.into(),
         text: text.into(),
     };
     let _: Value = client.call(Call::LocalSay(wish)).await.expect("kept");
 }
 
 /// What the agent's side has said in a thread.
-pub async fn said_in(client: &Client, thread: i64) -> Vec<String> {
+pub async fn said_in(client: &Client, thread: impl Into<Option<i64>>) -> Vec<String> {
     let wish = LocalRead {
-        thread: Some(thread),
+        thread: thread.into(),
         ..LocalRead::default()
     };
     let messages: Vec<LocalMessageView> = client.call(Call::LocalRead(wish)).await.unwrap();
@@ -49,7 +49,8 @@ pub async fn said_in(client: &Client, thread: i64) -> Vec<String> {
     said.map(|m| m.text).collect()
 }
 
-async fn hears(client: &Client, thread: i64, words: &str) {
+async fn hears(client: &Client, thread: impl Into<Option<i64>>, words: &str) {
+    let thread = thread.into();
     eventually(words, || async {
         let said = said_in(client, thread).await;
         said.iter().any(|s| s.contains(words)).then_some(())
@@ -80,6 +81,12 @@ async fn a_message_waits_for_the_turn_of_another_program_and_is_answered() {
     let pid = format!("process {} (cli)", taker.pid());
     assert!(note.contains(&pid), "{note}");
     assert_eq!(roles(&home, before), ["user"], "nothing of ours is written");
+    say_in(&client, thread, "/status").await;
+    hears(&client, thread, "Answered by").await;
+    let status = said_in(&client, thread).await.pop().unwrap();
+    assert!(status.contains("at work in this conversation"), "{status}");
+    say_in(&client, None, &format!("/resume {TITLE}")).await;
+    hears(&client, None, "Try again when it is done").await;
     // Other conversations do not wait.
     let talk = home.talk(&[], "hello\n");
     assert_eq!(talk.turns.len(), 1, "{talk:?}");

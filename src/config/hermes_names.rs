@@ -24,6 +24,11 @@ impl Setting {
         FILES_FIRST.contains(&self.key.as_str())
     }
 
+    /// Whether Hermes lets in only people whom both its variables and its files list.
+    pub(super) fn needs_both(&self) -> bool {
+        self.key == "platforms.telegram.allowed_users"
+    }
+
     /// The key of the home channel that this setting says more about.
     pub(super) fn home_channel(&self) -> Option<String> {
         let (home, _) = self.key.split_once(".home_channel_")?;

@@ -163,6 +163,31 @@ impl Layers {
             .cloned()
     }
 
+    /// Keeps what Hermes' files list as well. Nothing in common is a fault: it would leave out everybody.
+    fn keep_common(&mut self, setting: &Setting, value: &mut Value, origin: &Origin) {
+        let candidates = self.candidates.get(&setting.key).into_iter().flatten();
+        let of_files = candidates
+            .filter(|(_, origin)| origin.source() == Source::HermesFiles)
+            .find_map(|(raw, origin)| Some((setting.kind.parse(raw, true)?, origin.clone())));
+        let (Value::List(listed), Some((Value::List(also), file))) = (value, of_files) else {
+            return;
+        };
+        let all = |list: &[String]| list.is_empty() || list.iter().any(|id| id == "*");
+        if all(&also) {
+            return;
+        }
+        if all(listed) {
+            *listed = also;
+        } else {
+            listed.retain(|id| also.contains(id));
+        }
+        if listed.is_empty() {
+            self.faults.push(format!(
+                "{origin} and {file} have nobody in common, and Hermes lets in only people whom both list: remove one of the two"
+            ));
+        }
+    }
+
     /// Checks every winner against its kind and fills in the defaults. All faults are reported at once.
     pub(super) fn resolve(mut self) -> Result<BTreeMap<String, Resolved>, ConfigError> {
         let mut resolved = BTreeMap::new();
@@ -172,7 +197,10 @@ impl Layers {
             };
             let lenient = !matches!(origin, Origin::Toml { .. });
             match setting.kind.parse(&raw, lenient) {
-                Some(value) => {
+                Some(mut value) => {
+                    if setting.needs_both() && origin.source() == Source::HermesVariables {
+                        self.keep_common(setting, &mut value, &origin);
+                    }
                     resolved.insert(setting.key.clone(), Resolved { value, origin });
                 }
                 None => self.faults.push(format!(

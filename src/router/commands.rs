@@ -11,7 +11,7 @@ use crate::handoff::request::RequestError;
 use crate::handoff::which;
 use crate::platform::Button;
 use crate::session::{self, Session, Source};
-use crate::store::{Inbound, Scribe, SessionFilter, StoreError};
+use crate::store::{BusyElsewhere, Inbound, Scribe, SessionFilter, StoreError};
 use crate::turn::patiently;
 
 /// How many sessions a chat is shown.
@@ -131,10 +131,12 @@ impl Inner {
             },
             Err(error) => format!("nobody: {error}"),
         };
-        let now = if self.answering().contains_key(&inbound.session_key) {
-            "I am writing an answer."
-        } else {
+        let now = if !self.answering().contains_key(&inbound.session_key) {
             "I wait for your next message."
+        } else if let Some(BusyElsewhere::Turn(_)) = self.store.busy_elsewhere(&here.id)? {
+            "Another program is at work in this conversation. I answer when it is done."
+        } else {
+            "I am writing an answer."
         };
         Ok(format!(
             "{title}\n{}, {} messages\nAnswered by {agent}.\n{now}",
@@ -196,6 +198,12 @@ impl Inner {
                 "\"{name}\" is in the middle of an answer. Try again when it is done."
             ));
         };
+        let elsewhere = || async { self.store.busy_elsewhere(&session.id) };
+        if let Some(BusyElsewhere::Turn(by)) = patiently(&self.stop, elsewhere).await? {
+            return Ok(format!(
+                "Another program is in the middle of an answer in \"{name}\" ({by}). Try again when it is done."
+            ));
+        }
         let (key, source) = (&inbound.session_key, &inbound.source);
         let moved = patiently(&self.stop, || {
             self.store.take_to_chat(&session.id, key, source)
