@@ -1,6 +1,8 @@
 //! Who holds a lease: this boot, this process, and when it started. A process id alone comes back.
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
@@ -65,6 +67,29 @@ fn parent(pid: u32) -> Option<u32> {
     (parent > 0).then_some(parent)
 }
 
+/// The machine's own namespace of process ids has this inode, and all others are below it.
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+
+/// Whether no process on this machine has this id, in any namespace. False where that cannot be seen.
+pub fn is_nowhere(pid: i32) -> bool {
+    let namespace = std::fs::metadata("/proc/self/ns/pid").map(|found| found.ino());
+    // In a namespace below the first, or where /proc hides the processes of other users, some are not seen.
+    if namespace.ok() != Some(FIRST_PID_NAMESPACE) || !Path::new("/proc/1/status").exists() {
+        return false;
+    }
+    let Ok(processes) = std::fs::read_dir("/proc") else {
+        return false;
+    };
+    let has_id = |status: String| {
+        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        ids.is_some_and(|ids| ids.split_whitespace().any(|id| id.parse() == Ok(pid)))
+    };
+    let statuses = processes
+        .flatten()
+        .map(|process| process.path().join("status"));
+    !statuses.flat_map(std::fs::read_to_string).any(has_id)
+}
+
 /// In clock ticks since boot; `None` when there is no such process (a zombie is none any more).
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
@@ -101,5 +126,13 @@ mod tests {
             .to_string()
         ));
         assert!(!Identity::is_gone("nonsense"));
+    }
+
+    #[test]
+    fn a_process_that_lives_is_somewhere() {
+        let own = i32::try_from(std::process::id()).expect("a process id");
+        assert!(!is_nowhere(own) && !is_nowhere(1));
+        let namespace = std::fs::metadata("/proc/self/ns/pid").expect("a namespace");
+        assert_eq!(is_nowhere(i32::MAX), namespace.ino() == FIRST_PID_NAMESPACE);
     }
 }

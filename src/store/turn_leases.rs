@@ -17,7 +17,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio_util::sync::CancellationToken;
 
 use super::features::{self, Feature};
-use super::{Scribe, Store, StoreError, lenient, lineage};
+use super::{Scribe, Store, StoreError, lenient, lineage, turns};
 use crate::clock;
 use crate::daemon::identity;
 
@@ -132,7 +132,7 @@ impl TurnLease {
     /// The other program that has the conversation now.
     pub fn held_by(&self) -> Result<Option<HeldBy>, StoreError> {
         self.store.look(|c| match enabled(c)? {
-            true => foreign(c, &lineage::root(c, &self.session_id)?, Some(&self.hold)),
+            true => foreign(c, &self.session_id, Some(&self.hold)),
             false => Ok(None),
         })
     }
@@ -227,10 +227,10 @@ pub(super) fn take(
         hold.stand(CLEAR);
         return Ok(());
     }
-    let conversation = lineage::root(c, session_id)?;
-    if let Some(by) = foreign(c, &conversation, Some(hold))? {
+    if let Some(by) = foreign(c, session_id, Some(hold))? {
         return Err(StoreError::TurnHeld(by));
     }
+    let conversation = lineage::root(c, session_id)?;
     let Some(holder) = &hold.holder else {
         hold.stand(CLEAR);
         return Ok(());
@@ -313,7 +313,7 @@ pub(super) fn release(
 /// The other program that is in a turn of this conversation. `None` also where the file has no leases.
 pub(super) fn held_by(c: &Connection, session_id: &str) -> Result<Option<HeldBy>, StoreError> {
     match enabled(c)? {
-        true => foreign(c, &lineage::root(c, session_id)?, None),
+        true => foreign(c, session_id, None),
         false => Ok(None),
     }
 }
@@ -338,13 +338,13 @@ fn row(c: &Connection, conversation: &str) -> Result<Option<LeaseRow>, StoreErro
     Ok(row.optional()?)
 }
 
-/// The live holder of a conversation, unless that is the turn of `hold` or a process of ours.
+/// The live holder of a session's conversation, unless that is the turn of `hold` or a process of ours.
 fn foreign(
     c: &Connection,
-    conversation: &str,
+    session_id: &str,
     hold: Option<&Hold>,
 ) -> Result<Option<HeldBy>, StoreError> {
-    let Some(row) = row(c, conversation)? else {
+    let Some(row) = row(c, &lineage::root(c, session_id)?)? else {
         return Ok(None);
     };
     let own = hold.and_then(|hold| hold.holder.as_deref());
@@ -353,7 +353,9 @@ fn foreign(
     }
     let holder = Holder::parse(&row.holder);
     // A turn of ours waits for the end of the turn that our agent is in; whoever only looks does not.
-    let is_over = holder.is_dead() || holder.is_this_daemon();
+    let is_over = holder.is_dead()
+        || holder.is_this_daemon()
+        || (holder.is_gone_here() && turns::is_left_to_agent(c, session_id)?);
     if is_over || (own.is_none() && holder.is_descendant()) {
         return Ok(None);
     }
@@ -410,16 +412,27 @@ impl Holder<'_> {
         u32::try_from(pid) == Ok(std::process::id())
     }
 
-    /// Whether its process certainly is no more. Hermes 0.20 does not name the namespace of a process id: then the lease has to
-    /// expire, since the process may live in a container.
+    /// Whether its process certainly is no more. Hermes 0.20 does not name the namespace of a process id, and its process may
+    /// live in a container: then no process on this machine may have that id, in whatever namespace.
     fn is_dead(&self) -> bool {
-        let same_namespace = self.namespace.is_some() && self.namespace == *PID_NAMESPACE;
-        match self.pid {
-            Some(pid) if same_namespace && !self.is_ours(pid) => {
-                kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
+        match (self.namespace, self.pid) {
+            (Some(namespace), Some(_)) => {
+                Some(namespace) == *PID_NAMESPACE && self.is_missing_here()
             }
+            (None, Some(pid)) => self.is_missing_here() && identity::is_nowhere(pid),
             _ => false,
         }
+    }
+
+    /// Whether it may be an agent of ours that has ended. Another namespace's process is none.
+    fn is_gone_here(&self) -> bool {
+        self.namespace.is_none_or(|of| Some(of) == *PID_NAMESPACE) && self.is_missing_here()
+    }
+
+    fn is_missing_here(&self) -> bool {
+        self.pid.is_some_and(|pid| {
+            !self.is_ours(pid) && kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
+        })
     }
 
     /// Whether it is a turn of this very process, or of a daemon that had its process id before. Turns of this process wait for

@@ -122,6 +122,14 @@ impl Store {
     }
 }
 
+/// Whether a turn of ours is in progress whose rows, and lease, are the agent's.
+pub(super) fn is_left_to_agent(c: &Connection, session_id: &str) -> Result<bool, StoreError> {
+    let mut statement = c.prepare_cached(
+        "SELECT 1 FROM hermesd_turns WHERE session_id = ?1 AND running = 1 AND words IS NOT NULL",
+    )?;
+    Ok(statement.exists([session_id])?)
+}
+
 /// A turn in progress.
 pub(super) struct Running {
     /// The words and the number of rows before them, when the agent writes them.
