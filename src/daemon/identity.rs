@@ -81,13 +81,22 @@ pub fn is_nowhere(pid: i32) -> bool {
         return false;
     };
     let has_id = |status: String| {
-        let ids = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
-        ids.is_some_and(|ids| ids.split_whitespace().any(|id| id.parse() == Ok(pid)))
+        let field = |name| status.lines().find_map(|line| line.strip_prefix(name));
+        let has_ended = field("State:").is_some_and(|state| state.trim_start().starts_with('Z'));
+        let mut ids = field("NSpid:").unwrap_or_default().split_whitespace();
+        !has_ended && ids.any(|id| id.parse() == Ok(pid))
     };
     let statuses = processes
         .flatten()
         .map(|process| process.path().join("status"));
     !statuses.flat_map(std::fs::read_to_string).any(has_id)
+}
+
+/// Whether a process has ended and only waits for its parent to notice.
+pub fn is_zombie(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
 
 /// In clock ticks since boot; `None` when there is no such process (a zombie is none any more).
@@ -133,6 +142,16 @@ mod tests {
         let own = i32::try_from(std::process::id()).expect("a process id");
         assert!(!is_nowhere(own) && !is_nowhere(1));
         let namespace = std::fs::metadata("/proc/self/ns/pid").expect("a namespace");
-        assert_eq!(is_nowhere(i32::MAX), namespace.ino() == FIRST_PID_NAMESPACE);
+        let sees_all = namespace.ino() == FIRST_PID_NAMESPACE;
+        assert_eq!(is_nowhere(i32::MAX), sees_all);
+        // One that has ended counts no more, also before its parent has noticed.
+        let mut child = std::process::Command::new("true").spawn().expect("a child");
+        let pid = i32::try_from(child.id()).expect("a process id");
+        while !is_zombie(pid) {
+            std::thread::yield_now();
+        }
+        assert_eq!(is_nowhere(pid), sees_all);
+        child.wait().expect("an end");
+        assert!(!is_zombie(pid));
     }
 }

@@ -431,7 +431,8 @@ impl Holder<'_> {
 
     fn is_missing_here(&self) -> bool {
         self.pid.is_some_and(|pid| {
-            !self.is_ours(pid) && kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH)
+            let is_gone = kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH);
+            !self.is_ours(pid) && (is_gone || identity::is_zombie(pid))
         })
     }
 
