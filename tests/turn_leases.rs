@@ -75,6 +75,13 @@ async fn a_message_waits_for_the_turn_of_another_program_and_is_answered() {
     let mut taker = Taker::start(&home, SESSION);
     taker.order("take");
     taker.order("write user theirs");
+    say_in(&client, None, &format!("/resume {TITLE}")).await;
+    hears(
+        &client,
+        None,
+        "Another program is in the middle of an answer",
+    )
+    .await;
     say_in(&client, thread, "ours").await;
     hears(&client, thread, "Another program is at work").await;
     let note = said_in(&client, thread).await.pop().unwrap();
@@ -85,8 +92,6 @@ async fn a_message_waits_for_the_turn_of_another_program_and_is_answered() {
     hears(&client, thread, "Answered by").await;
     let status = said_in(&client, thread).await.pop().unwrap();
     assert!(status.contains("at work in this conversation"), "{status}");
-    say_in(&client, None, &format!("/resume {TITLE}")).await;
-    hears(&client, None, "Try again when it is done").await;
     // Other conversations do not wait.
     let talk = home.talk(&[], "hello\n");
     assert_eq!(talk.turns.len(), 1, "{talk:?}");
