@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use tokio::sync::{broadcast, mpsc, oneshot};
 
-use crate::agent::Question;
 use crate::clock;
-use crate::handoff::{Handoff, Stage, State};
+use crate::domain::Question;
+use crate::domain::{Handoff, HandoffStage, HandoffState};
 use crate::message_id;
 
 /// Events that a listener may be behind before it loses some.
@@ -27,13 +27,13 @@ pub enum Event {
         id: i64,
         session_id: String,
         platform: String,
-        stage: Stage,
+        stage: HandoffStage,
     },
     HandoffEnded {
         id: i64,
         session_id: String,
         platform: String,
-        state: State,
+        state: HandoffState,
         error: Option<String>,
     },
     /// A turn waits for the turn of another program. Told when the wait begins, and now and then while it lasts.
@@ -301,7 +301,7 @@ impl Drop for Ending {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::handoff::Via;
+    use crate::domain::RequestedVia;
 
     fn handoff(id: i64) -> Handoff {
         Handoff {
@@ -309,8 +309,8 @@ mod tests {
             session_id: "s".into(),
             platform: "local".into(),
             note: None,
-            via: Via::Socket,
-            state: State::Pending,
+            via: RequestedVia::Socket,
+            state: HandoffState::Pending,
             stage: None,
             error: None,
             requested_at: 0.0,
@@ -335,7 +335,7 @@ mod tests {
             id: 1,
             session_id: "s".into(),
             platform: "local".into(),
-            state: State::Completed,
+            state: HandoffState::Completed,
             error: None,
         });
         first.told().await;

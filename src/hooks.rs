@@ -16,10 +16,10 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::agent::Question;
 use crate::current::Current;
+use crate::domain::HandoffState;
+use crate::domain::Question;
 use crate::events::{Event, Told};
-use crate::handoff::State;
 
 /// What may have a program, and when it happens; `hooks.<name>` configures it.
 pub const HOOKS: [(&str, &str); 7] = [
@@ -139,7 +139,7 @@ fn facts(told: &Told) -> Option<(&'static str, Map<String, Value>)> {
             error,
         } => {
             let name = match state {
-                State::Completed => "on_handoff_completed",
+                HandoffState::Completed => "on_handoff_completed",
                 _ => "on_handoff_failed",
             };
             (

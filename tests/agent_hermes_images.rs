@@ -1,8 +1,8 @@
 //! Pictures on their way to Hermes, with a backend of the tests' own: it takes some, refuses some, and misunderstands some.
 
 use hermesd::agent::hermes::Hermes;
-use hermesd::session::transcript::{Content, Message, Role, Transcript};
-use hermesd::session::{Attachment, FileKind, in_words};
+use hermesd::domain::transcript::{Content, Message, Role, Transcript};
+use hermesd::domain::{Attachment, FileKind, in_words};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 

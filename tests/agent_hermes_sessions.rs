@@ -1,7 +1,7 @@
 //! Sessions that Hermes has open between turns, with a backend of the tests' own: only few stay open.
 
 use hermesd::agent::hermes::Hermes;
-use hermesd::session::transcript::Transcript;
+use hermesd::domain::transcript::Transcript;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent_files::{IDLE, ask_in, runs};

@@ -2,11 +2,12 @@
 //! whoever writes there gets an answer.
 
 use hermesd::client::ClientError;
-use hermesd::handoff::Via;
+use hermesd::domain::RequestedVia;
+use hermesd::domain::TranscriptWriter;
+use hermesd::domain::{KeyRules, Source, session_key};
 use hermesd::platform::local;
 use hermesd::protocol::{Call, HandoffId, HandoffView, LocalSay, ResumedView, SessionResume};
-use hermesd::session::{KeyRules, Source, session_key};
-use hermesd::store::{Answer, Claim, Scribe, Store};
+use hermesd::store::{Answer, Claim, Store};
 use serde_json::Value;
 
 use crate::chats::spoken;
@@ -259,7 +260,7 @@ async fn a_move_to_another_platform_that_fails_leaves_the_old_thread_on_the_sess
 /// A handoff that has put the chat behind `key` on the session.
 async fn bind(store: &Store, key: &str, source: &Source) -> Claim {
     store
-        .request_handoff(SESSION, "local", None, Via::Socket, false)
+        .request_handoff(SESSION, "local", None, RequestedVia::Socket, false)
         .await
         .unwrap();
     let claim = store.claim_handoff(SESSION, "me", f64::MAX, home_channel);
@@ -274,7 +275,7 @@ async fn complete(store: &Store, mut claim: Claim) {
         notice: "n".into(),
         reply: "r".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: Scribe::We,
+        scribe: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await.unwrap();
     claim.sent = Some(Vec::new());

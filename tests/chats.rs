@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
 use hermesd::protocol::{Call, LocalSay};
-use hermesd::store::{LocalMessage, Scribe, TurnEnd};
+use hermesd::store::{LocalMessage, TurnEnd};
 use tokio::sync::Semaphore;
 
 use crate::support::scripted::{InProcess, Mood};
@@ -120,7 +121,7 @@ async fn a_session_deleted_while_its_message_was_at_work_does_not_cost_the_messa
         .unwrap()
         .session_id;
     store
-        .begin_inbound(inbound.id, &gone, Scribe::We)
+        .begin_inbound(inbound.id, &gone, TranscriptWriter::Daemon)
         .await
         .unwrap();
     home.sqlite()
@@ -278,7 +279,7 @@ async fn a_message_that_was_at_work_is_answered_where_its_words_stand() {
         .unwrap()
         .session_id;
     store
-        .begin_inbound(inbound.id, &begun, Scribe::We)
+        .begin_inbound(inbound.id, &begun, TranscriptWriter::Daemon)
         .await
         .unwrap();
     rebind(&home, KEY, SESSION);
@@ -304,13 +305,13 @@ async fn a_message_that_was_answered_is_not_begun_again() {
         .unwrap()
         .session_id;
     let row = store
-        .begin_inbound(inbound.id, &session, Scribe::We)
+        .begin_inbound(inbound.id, &session, TranscriptWriter::Daemon)
         .await
         .unwrap();
     assert!(row.is_some());
     assert_eq!(
         store
-            .begin_inbound(inbound.id, &session, Scribe::We)
+            .begin_inbound(inbound.id, &session, TranscriptWriter::Daemon)
             .await
             .unwrap(),
         row
@@ -326,7 +327,7 @@ async fn a_message_that_was_answered_is_not_begun_again() {
         .unwrap();
     assert_eq!(
         store
-            .begin_inbound(inbound.id, &session, Scribe::We)
+            .begin_inbound(inbound.id, &session, TranscriptWriter::Daemon)
             .await
             .unwrap(),
         None
@@ -343,11 +344,14 @@ async fn a_message_that_is_taken_up_again_has_its_answer_in_the_transcript_whate
     let bound = store.bind_fresh_session(KEY, &source).await.unwrap();
     let session = bound.session_id;
     store
-        .begin_inbound(inbound.id, &session, Scribe::We)
+        .begin_inbound(inbound.id, &session, TranscriptWriter::Daemon)
         .await
         .unwrap();
     // Its daemon is gone, and another turn of the session comes and goes before the next one takes it up.
-    store.begin_turn(&session, "two", Scribe::We).await.unwrap();
+    store
+        .begin_turn(&session, "two", TranscriptWriter::Daemon)
+        .await
+        .unwrap();
     let end = TurnEnd::Answered("second".to_owned().into());
     store.end_turn(&session, end).await.unwrap();
     drop(store);

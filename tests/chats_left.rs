@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use hermesd::agent::Agents;
 use hermesd::config::Config;
+use hermesd::domain::TranscriptWriter;
+use hermesd::domain::{ChatType, Source, session_key};
 use hermesd::events::Bus;
 use hermesd::platform::local::{self, Local};
 use hermesd::platform::{Inbox, Platform, PlatformError, Platforms};
 use hermesd::router::Router;
-use hermesd::session::{ChatType, Source, session_key};
 use hermesd::shutdown::Shutdown;
-use hermesd::store::{Extra, NewDelivery, NewInbound, Scribe, Store, TurnEnd};
+use hermesd::store::{Extra, NewDelivery, NewInbound, Store, TurnEnd};
 use hermesd::turn::Turns;
 use tokio_util::task::TaskTracker;
 
@@ -83,7 +84,7 @@ impl Chats {
             .session_id;
         let inbound = accepted.unwrap().id;
         store
-            .begin_inbound(inbound, &session, Scribe::We)
+            .begin_inbound(inbound, &session, TranscriptWriter::Daemon)
             .await
             .unwrap();
         let reply = NewDelivery {

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::process::Stdio;
 
-use hermesd::session::transcript::Role;
+use hermesd::domain::transcript::Role;
 use hermesd::store::NewMessage;
 
 use crate::support::{Home, SESSION, TITLE, seed_session};

@@ -3,9 +3,10 @@
 
 use std::sync::atomic::Ordering;
 
-use hermesd::handoff::Via;
+use hermesd::domain::RequestedVia;
+use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Begun, Claim, Scribe, Store, TurnEnd};
+use hermesd::store::{Answer, Begun, Claim, Store, TurnEnd};
 
 use crate::support::scripted::{InProcess, Mood};
 use crate::support::{Home, SESSION, TITLE, home_channel, no_thread, seed_session};
@@ -179,7 +180,7 @@ async fn what_a_killed_daemon_left_of_a_cancelled_handoffs_turn_is_taken_out_at_
 
 /// A handoff up to its answer, whose rows we write.
 async fn answered(store: &Store) -> Claim {
-    let asked = store.request_handoff(SESSION, "local", None, Via::Socket, false);
+    let asked = store.request_handoff(SESSION, "local", None, RequestedVia::Socket, false);
     asked.await.unwrap();
     let claim = store.claim_handoff(SESSION, "owner", f64::MAX, home_channel);
     let claim = claim.await.unwrap().unwrap();
@@ -193,7 +194,7 @@ async fn answered(store: &Store) -> Claim {
         notice: "moved (1)".into(),
         reply: "here".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: Scribe::We,
+        scribe: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await.unwrap();
     claim
@@ -256,7 +257,7 @@ async fn an_answer_is_kept_once_in_a_compacted_transcript() {
         let home = Home::new();
         seed_session(&home).await;
         let store = home.store();
-        let begun = store.begin_turn(SESSION, asked.1, Scribe::TheAgent);
+        let begun = store.begin_turn(SESSION, asked.1, TranscriptWriter::Agent);
         assert_eq!(begun.await.unwrap(), Begun::Ask(None));
         compact(&home, &rows);
         let end = TurnEnd::Answered("Because.".to_owned().into());
@@ -270,7 +271,7 @@ async fn an_older_answer_is_not_taken_for_one_that_a_killed_daemon_waited_for() 
     let home = Home::new();
     seed_session(&home).await;
     let store = home.store();
-    let begin = || store.begin_turn(SESSION, "Why?", Scribe::TheAgent);
+    let begin = || store.begin_turn(SESSION, "Why?", TranscriptWriter::Agent);
     begin().await.unwrap();
     compact(&home, &[SUMMARY, KEPT]);
     assert_eq!(begin().await.unwrap(), Begun::Ask(None), "it was not asked");

@@ -365,7 +365,7 @@ async fn foreign_rows_for_platforms_that_are_off_or_unknown_fail_when_no_other_d
             .unwrap();
         let error = eventually("the row fails", || async {
             let row = home.store().handoff_state(SESSION).await.unwrap().unwrap();
-            (row.state == Some(hermesd::handoff::State::Failed)).then_some(row.error)
+            (row.state == Some(hermesd::domain::HandoffState::Failed)).then_some(row.error)
         })
         .await;
         assert!(error.unwrap().contains(reason));
@@ -397,7 +397,7 @@ async fn any_number_of_rows_that_cannot_run_are_turned_away_and_hide_none_that_c
     other.execute_batch("COMMIT").unwrap();
     eventually("the one that can run has run", || async {
         let row = store.handoff_state(SESSION).await.unwrap().unwrap();
-        (row.state == Some(hermesd::handoff::State::Completed)).then_some(())
+        (row.state == Some(hermesd::domain::HandoffState::Completed)).then_some(())
     })
     .await;
     eventually("the others fail", || async {
@@ -432,8 +432,8 @@ async fn a_row_that_cannot_be_failed_keeps_none_behind_it_from_being_looked_at()
     let daemon = InProcess::start(&home, &GRACE).await;
     let store = home.store();
     for (session, wanted) in [
-        (SESSION, hermesd::handoff::State::Completed),
-        ("lost", hermesd::handoff::State::Failed),
+        (SESSION, hermesd::domain::HandoffState::Completed),
+        ("lost", hermesd::domain::HandoffState::Failed),
     ] {
         eventually("a row behind it ends", || async {
             let row = store.handoff_state(session).await.unwrap().unwrap();

@@ -1,6 +1,6 @@
 //! Conversations under keys that no message of their chat has: those of Hermes' own handoffs, and of Slack before 0.19.1.
 
-use hermesd::session::{KeyRules, Source, former_keys, session_key};
+use hermesd::domain::{KeyRules, Source, former_keys, session_key};
 use serde_json::{Value, json};
 
 use crate::store_open::home_of;

@@ -1,10 +1,11 @@
 //! What a Hermes of today expects of the rows that others write: asked of the file with its own questions, before a handoff,
 //! after it and after the home-coming.
 
-use hermesd::handoff::Via;
+use hermesd::domain::RequestedVia;
+use hermesd::domain::TranscriptWriter;
+use hermesd::domain::transcript::Role;
 use hermesd::platform::local;
-use hermesd::session::transcript::Role;
-use hermesd::store::{Answer, Claim, NewMessage, OpenMode, Scribe, Store, StoreOptions};
+use hermesd::store::{Answer, Claim, NewMessage, OpenMode, Store, StoreOptions};
 use serde_json::{Value, json};
 
 use crate::store_open::home_of;
@@ -57,7 +58,7 @@ fn rows(home: &Home) -> Vec<String> {
 /// A handoff of a session to the local chat, up to its answer.
 async fn answered(store: &Store, session: &str, key: &str) -> Claim {
     store
-        .request_handoff(session, "local", None, Via::Socket, false)
+        .request_handoff(session, "local", None, RequestedVia::Socket, false)
         .await
         .unwrap();
     let claim = store
@@ -72,7 +73,7 @@ async fn answered(store: &Store, session: &str, key: &str) -> Claim {
         notice: "moved".into(),
         reply: "here".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: Scribe::We,
+        scribe: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await.unwrap();
     claim

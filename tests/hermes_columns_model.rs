@@ -1,8 +1,9 @@
 //! Random moves of sessions between chats and the terminal, on a file of the newest Hermes. Whatever happens, what Hermes relies on holds.
 
-use hermesd::handoff::Via;
+use hermesd::domain::RequestedVia;
+use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Scribe, Store, StoreError};
+use hermesd::store::{Answer, Store, StoreError};
 use proptest::prelude::*;
 
 use crate::store_open::home_of;
@@ -43,7 +44,7 @@ async fn hand_off(
     goes_through: bool,
 ) -> Result<(), StoreError> {
     store
-        .request_handoff(id, "local", None, Via::Direct, false)
+        .request_handoff(id, "local", None, RequestedVia::Direct, false)
         .await?;
     let claim = store.claim_handoff(id, "owner", f64::MAX, home_channel);
     let mut claim = claim.await?.expect("a pending row");
@@ -55,7 +56,7 @@ async fn hand_off(
         notice: "moved".into(),
         reply: "here".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: Scribe::We,
+        scribe: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await?;
     claim.sent = Some(Vec::new());

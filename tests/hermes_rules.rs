@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use hermesd::config::{self, Config, Overrides};
+use hermesd::domain::{ChatType, Source, session_key};
 use hermesd::router::{Doors, Rank};
-use hermesd::session::{ChatType, Source, session_key};
 
 use crate::support::Home;
 

@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use hermesd::session::transcript::Content;
+use hermesd::domain::transcript::Content;
 use serde_json::json;
 
 use crate::support::{Home, SESSION, Wire, seed_session, somebody_hands_off};

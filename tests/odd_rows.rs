@@ -1,6 +1,6 @@
 //! Values that no column was declared for, as other programs may leave them: none of them costs more than itself.
 
-use hermesd::handoff::State;
+use hermesd::domain::HandoffState;
 use hermesd::store::{Pending, SessionFilter, SessionMatch};
 
 use crate::support::scripted::InProcess;
@@ -96,8 +96,8 @@ async fn a_session_with_odd_values_can_be_handed_off() {
     let store = home.store();
     eventually("the odd one ends", || async {
         let row = store.handoff_state("odd").await.unwrap().unwrap();
-        assert_ne!(row.state, Some(State::Failed), "{row:?}");
-        (row.state == Some(State::Completed)).then_some(())
+        assert_ne!(row.state, Some(HandoffState::Failed), "{row:?}");
+        (row.state == Some(HandoffState::Completed)).then_some(())
     })
     .await;
     // And so can the ordinary one beside it.
@@ -128,7 +128,7 @@ async fn a_row_that_cannot_be_read_is_reported_once() {
             .unwrap();
         eventually("the ordinary one ends", || async {
             let row = store.handoff_state(SESSION).await.unwrap().unwrap();
-            (row.state == Some(State::Completed)).then_some(())
+            (row.state == Some(HandoffState::Completed)).then_some(())
         })
         .await;
     }

@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-use hermesd::handoff::Via;
+use hermesd::domain::RequestedVia;
+use hermesd::domain::Source;
+use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
-use hermesd::session::Source;
-use hermesd::store::{Answer, Claim, Scribe, Store, StoreError};
+use hermesd::store::{Answer, Claim, Store, StoreError};
 use proptest::prelude::*;
 
 use crate::support::{Home, home_channel, no_thread};
@@ -164,7 +165,7 @@ impl World {
     ) -> Result<(), StoreError> {
         let (store, id) = (&self.store, self.session(session));
         store
-            .request_handoff(&id, "local", None, Via::Socket, false)
+            .request_handoff(&id, "local", None, RequestedVia::Socket, false)
             .await?;
         let claim = store.claim_handoff(&id, "me", f64::MAX, home_channel);
         let claim = claim.await?.expect("a claim");
@@ -186,7 +187,7 @@ async fn complete(store: &Store, mut claim: Claim) -> Result<(), StoreError> {
         notice: "n".into(),
         reply: "r".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: Scribe::We,
+        scribe: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await?;
     claim.sent = Some(Vec::new());

@@ -1,6 +1,6 @@
 //! Rows that other owners left or changed: dead daemons, the Python gateway, a terminal that withdraws or closes.
 
-use hermesd::handoff::{State, Via};
+use hermesd::domain::{HandoffState, RequestedVia};
 use hermesd::protocol::{Call, HandoffId, HandoffView};
 
 use crate::support::scripted::{InProcess, Mood, Scripted};
@@ -12,12 +12,12 @@ const FAST: [(&str, &str); 3] = [
     ("HERMESD_HANDOFF_ORPHAN_GRACE", "300ms"),
 ];
 
-async fn state(home: &Home) -> (Option<State>, Option<String>) {
+async fn state(home: &Home) -> (Option<HandoffState>, Option<String>) {
     let row = home.store().handoff_state(SESSION).await.unwrap().unwrap();
     (row.state, row.error)
 }
 
-async fn reaches(home: &Home, wanted: State) -> Option<String> {
+async fn reaches(home: &Home, wanted: HandoffState) -> Option<String> {
     eventually(wanted.as_str(), || async {
         let (state, error) = state(home).await;
         (state == Some(wanted)).then_some(error)
@@ -29,7 +29,7 @@ async fn reaches(home: &Home, wanted: State) -> Option<String> {
 async fn leased_to(home: &Home, owner: &str, until: f64) {
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, Via::Socket, false)
+        .request_handoff(SESSION, "local", None, RequestedVia::Socket, false)
         .await
         .unwrap();
     store
@@ -46,7 +46,7 @@ async fn a_row_of_another_machine_is_taken_over_when_its_lease_ends_and_not_befo
     let until = hermesd::clock::now() + 1.0;
     leased_to(&home, "another-boot:1:1", until).await;
     let daemon = InProcess::start(&home, &FAST).await;
-    reaches(&home, State::Completed).await;
+    reaches(&home, HandoffState::Completed).await;
     let handoff: HandoffView = daemon
         .client
         .call(Call::HandoffShow(HandoffId { id: 1 }))
@@ -79,7 +79,7 @@ async fn a_row_of_a_living_owner_with_a_good_lease_is_left_alone() {
         .await
         .unwrap();
     daemon.hand_off("local", &other).await;
-    assert_eq!(state(&home).await.0, Some(State::Running));
+    assert_eq!(state(&home).await.0, Some(HandoffState::Running));
     daemon.stop().await;
 }
 
@@ -90,7 +90,7 @@ async fn a_lease_that_a_wrong_clock_gave_does_not_hold_a_row_for_years() {
     let decade = 10.0 * 365.0 * 86_400.0;
     leased_to(&home, "another-boot:1:1", hermesd::clock::now() + decade).await;
     let daemon = InProcess::start(&home, &FAST).await;
-    reaches(&home, State::Completed).await;
+    reaches(&home, HandoffState::Completed).await;
     daemon.stop().await;
 }
 
@@ -99,10 +99,10 @@ async fn a_row_of_our_own_that_nobody_is_at_is_taken_up_again() {
     let home = Home::new();
     seed_session(&home).await;
     // As a worker leaves it that was dropped. Its lease ends long after the test: only its owner can know.
-    let owner = hermesd::daemon::identity::Identity::mine().to_string();
+    let owner = hermesd::process_identity::Identity::mine().to_string();
     leased_to(&home, &owner, hermesd::clock::now() + 600.0).await;
     let daemon = InProcess::start(&home, &FAST).await;
-    reaches(&home, State::Completed).await;
+    reaches(&home, HandoffState::Completed).await;
     daemon.stop().await;
 }
 
@@ -116,7 +116,7 @@ async fn a_stage_that_panics_fails_its_handoff_and_nothing_else() {
     };
     let daemon = InProcess::start_with(&home, &FAST, platform).await;
     daemon.ask("telegram", SESSION).await;
-    let reason = reaches(&home, State::Failed).await.unwrap();
+    let reason = reaches(&home, HandoffState::Failed).await.unwrap();
     assert!(reason.contains("panicked"), "{reason}");
     let again: HandoffView = daemon
         .client
@@ -124,7 +124,7 @@ async fn a_stage_that_panics_fails_its_handoff_and_nothing_else() {
         .await
         .unwrap();
     assert_eq!(again.id, 2);
-    reaches(&home, State::Completed).await;
+    reaches(&home, HandoffState::Completed).await;
     daemon.stop().await;
 }
 
@@ -139,7 +139,7 @@ async fn a_running_row_that_the_python_gateway_left_is_taken_over_after_the_grac
         )
         .unwrap();
     let daemon = InProcess::start(&home, &FAST).await;
-    reaches(&home, State::Completed).await;
+    reaches(&home, HandoffState::Completed).await;
     let handoff: HandoffView = daemon
         .client
         .call(Call::HandoffShow(HandoffId { id: 1 }))
@@ -192,7 +192,10 @@ async fn a_terminal_that_gives_up_on_a_running_handoff_is_respected_and_all_is_p
     let (state, error) = state(&home).await;
     assert_eq!(
         (state, error.as_deref()),
-        (Some(State::Failed), Some("timed out waiting for gateway"))
+        (
+            Some(HandoffState::Failed),
+            Some("timed out waiting for gateway")
+        )
     );
     let bindings: i64 = home
         .sqlite()
@@ -212,7 +215,7 @@ async fn a_terminal_that_gives_up_on_a_running_handoff_is_respected_and_all_is_p
             [],
         )
         .unwrap();
-    reaches(&home, State::Completed).await;
+    reaches(&home, HandoffState::Completed).await;
     daemon.stop().await;
 }
 
@@ -227,7 +230,7 @@ async fn the_terminal_that_leaves_does_not_end_the_session_that_the_chat_owns() 
             [],
         )
         .unwrap();
-    reaches(&home, State::Completed).await;
+    reaches(&home, HandoffState::Completed).await;
     // As Hermes' CLI does on its way out.
     let ended =
         "UPDATE sessions SET ended_at = ?1, end_reason = 'cli_close' WHERE ended_at IS NULL";
@@ -254,7 +257,7 @@ async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
     seed_session(&home).await;
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, Via::Socket, false)
+        .request_handoff(SESSION, "local", None, RequestedVia::Socket, false)
         .await
         .unwrap();
     let old = store
@@ -287,7 +290,7 @@ async fn an_old_claim_changes_nothing_once_another_owner_has_the_row() {
     store.fail_handoff(&new, "over", Vec::new()).await.unwrap();
     assert_eq!(
         state(&home).await,
-        (Some(State::Failed), Some("over".into()))
+        (Some(HandoffState::Failed), Some("over".into()))
     );
 }
 
@@ -296,14 +299,20 @@ async fn a_request_of_ours_that_another_gateway_took_and_dropped_is_taken_back()
     let home = Home::new();
     seed_session(&home).await;
     home.store()
-        .request_handoff(SESSION, "local", Some("a note"), Via::Direct, false)
+        .request_handoff(
+            SESSION,
+            "local",
+            Some("a note"),
+            RequestedVia::Direct,
+            false,
+        )
         .await
         .unwrap();
     home.sqlite()
         .execute("UPDATE sessions SET handoff_state = 'running'", [])
         .unwrap();
     let daemon = InProcess::start(&home, &FAST).await;
-    reaches(&home, State::Completed).await;
+    reaches(&home, HandoffState::Completed).await;
     let handoffs: Vec<HandoffView> = daemon
         .client
         .call(Call::HandoffList(Default::default()))
@@ -323,7 +332,7 @@ async fn a_new_request_over_a_withdrawn_one_puts_back_what_that_had_bound() {
     seed_session(&home).await;
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, Via::Socket, false)
+        .request_handoff(SESSION, "local", None, RequestedVia::Socket, false)
         .await
         .unwrap();
     let claim = store
@@ -352,7 +361,7 @@ async fn a_new_request_over_a_withdrawn_one_puts_back_what_that_had_bound() {
         )
         .unwrap();
     store
-        .request_handoff(SESSION, "telegram", None, Via::Socket, false)
+        .request_handoff(SESSION, "telegram", None, RequestedVia::Socket, false)
         .await
         .unwrap();
     assert_eq!(store.bound_session("a:key").await.unwrap(), None);
@@ -369,7 +378,7 @@ async fn a_cancellation_counts_until_the_reply_is_in_the_chat() {
     seed_session(&home).await;
     let store = home.store();
     store
-        .request_handoff(SESSION, "local", None, Via::Socket, false)
+        .request_handoff(SESSION, "local", None, RequestedVia::Socket, false)
         .await
         .unwrap();
     let claim = store
@@ -402,7 +411,7 @@ async fn a_terminal_that_gives_up_too_late_does_not_fail_a_completed_handoff() {
     let give_up = "UPDATE sessions SET handoff_state = 'failed', handoff_error = 'timed out waiting for gateway'";
     assert_eq!(daemon.hand_off("local", SESSION).await.state, "completed");
     home.sqlite().execute_batch(give_up).unwrap();
-    assert_eq!(reaches(&home, State::Completed).await, None);
+    assert_eq!(reaches(&home, HandoffState::Completed).await, None);
     daemon.log.says("completed again", 1).await;
     // A request can follow, and its own failure stands.
     let again = daemon.hand_off("local", SESSION).await;
@@ -432,7 +441,7 @@ async fn a_newer_request_that_timed_out_stays_failed() {
             .unwrap()
             .is_empty()
     );
-    assert_eq!(state(&home).await.0, Some(State::Failed));
+    assert_eq!(state(&home).await.0, Some(HandoffState::Failed));
 }
 
 #[tokio::test]
@@ -452,10 +461,10 @@ async fn a_row_for_a_platform_that_another_daemon_serves_is_left_to_it() {
     // It is younger: the queue has seen both by then.
     eventually("the row behind it completes", || async {
         let row = store.handoff_state(&other).await.unwrap().unwrap();
-        (row.state == Some(State::Completed)).then_some(())
+        (row.state == Some(HandoffState::Completed)).then_some(())
     })
     .await;
-    assert_eq!(state(&home).await, (Some(State::Pending), None));
+    assert_eq!(state(&home).await, (Some(HandoffState::Pending), None));
     // The other daemon has it.
     let claim = store.claim_handoff(SESSION, "another", f64::MAX, home_channel);
     assert!(claim.await.unwrap().is_some());

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use hermesd::session::transcript::Role;
+use hermesd::domain::transcript::Role;
 use hermesd::store::NewMessage;
 use nix::unistd::geteuid;
 

@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use hermesd::handoff::Via;
+use hermesd::domain::RequestedVia;
+use hermesd::domain::TranscriptWriter;
 use hermesd::platform::Tries;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Claim, Delivery, Extra, NewDelivery, Scribe, Store};
+use hermesd::store::{Answer, Claim, Delivery, Extra, NewDelivery, Store};
 use hermesd::turn::deliver::{DeliverError, Interrupts, deliver};
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +20,7 @@ const KEY: &str = "a:key";
 /// A handoff up to its answer, with one reply in the ledger.
 async fn answered(store: &Store) -> (Claim, Delivery) {
     store
-        .request_handoff(SESSION, "local", None, Via::Socket, false)
+        .request_handoff(SESSION, "local", None, RequestedVia::Socket, false)
         .await
         .unwrap();
     let claim = store
@@ -42,7 +43,7 @@ async fn answered(store: &Store) -> (Claim, Delivery) {
         notice: "moved".into(),
         reply: "here".to_owned().into(),
         deliveries: vec![reply],
-        scribe: Scribe::We,
+        scribe: TranscriptWriter::Daemon,
     };
     let recorded = store.record_answer(&claim, answer).await.unwrap();
     let delivery = recorded.deliveries[0].clone();

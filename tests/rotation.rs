@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use hermesd::client::Client;
-use hermesd::handoff::Via;
+use hermesd::domain::RequestedVia;
+use hermesd::domain::TranscriptWriter;
+use hermesd::domain::{KeyRules, session_key};
 use hermesd::platform::local;
 use hermesd::protocol::{
     Call, HandoffRequest, HandoffView, LocalSay, Nothing, ResumedView, SessionResume,
 };
-use hermesd::session::{KeyRules, session_key};
-use hermesd::store::{Answer, Begun, Scribe, TurnEnd, Typed};
+use hermesd::store::{Answer, Begun, TurnEnd, Typed};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -70,7 +71,7 @@ async fn asked(daemon: &InProcess, times: usize) {
     .await;
 }
 
-fn answer(scribe: Scribe) -> Answer {
+fn answer(scribe: TranscriptWriter) -> Answer {
     Answer {
         notice: "n".into(),
         reply: "r".to_owned().into(),
@@ -90,7 +91,7 @@ async fn whatever_acts_on_the_old_row_acts_on_the_one_that_goes_on() {
 
     assert_eq!(store.open_terminal(SESSION, None).await.unwrap(), CHILD);
     let typed = store
-        .begin_terminal_turn(SESSION, "hello", Scribe::We)
+        .begin_terminal_turn(SESSION, "hello", TranscriptWriter::Daemon)
         .await;
     assert!(matches!(typed.unwrap(), Typed::Begun(id, _) if id == CHILD));
     let end = TurnEnd::Answered("hi".to_owned().into());
@@ -103,7 +104,7 @@ async fn whatever_acts_on_the_old_row_acts_on_the_one_that_goes_on() {
     assert!(store.close_terminal(SESSION, "cli_close").await.unwrap());
     assert_eq!(row(&home, CHILD).2.as_deref(), Some("cli_close"));
 
-    let handoff = store.request_handoff(SESSION, "local", None, Via::Socket, false);
+    let handoff = store.request_handoff(SESSION, "local", None, RequestedVia::Socket, false);
     assert_eq!(handoff.await.unwrap().session_id, CHILD);
     let claim = store.claim_handoff(SESSION, "me", f64::MAX, home_channel);
     let mut claim = claim.await.unwrap().expect("a claim");
@@ -111,7 +112,7 @@ async fn whatever_acts_on_the_old_row_acts_on_the_one_that_goes_on() {
     store.record_thread(&claim, &no_thread()).await.unwrap();
     store.record_binding(&claim, &key, &source).await.unwrap();
     store
-        .record_answer(&claim, answer(Scribe::We))
+        .record_answer(&claim, answer(TranscriptWriter::Daemon))
         .await
         .unwrap();
     claim.sent = Some(Vec::new());
@@ -327,7 +328,9 @@ async fn the_rows_of_an_agent_that_split_the_session_stand_once_and_can_be_taken
         let home = Home::new();
         seed_session(&home).await;
         let store = home.store();
-        let begun = store.begin_turn(SESSION, "Why?", Scribe::TheAgent).await;
+        let begun = store
+            .begin_turn(SESSION, "Why?", TranscriptWriter::Agent)
+            .await;
         assert_eq!(begun.unwrap(), Begun::Ask(None));
         write(&home, SESSION, &[("user", "Why?")]);
         rotate(&home);

@@ -1,6 +1,7 @@
 //! Turns whose rows the agent writes itself: whatever it writes or leaves out, each message stands once.
 
-use hermesd::store::{Begun, Scribe, Store, TurnEnd};
+use hermesd::domain::TranscriptWriter;
+use hermesd::store::{Begun, Store, TurnEnd};
 
 use crate::chats::spoken;
 use crate::support::{Home, SESSION, seed_session};
@@ -30,7 +31,9 @@ fn agent_renumbers(home: &Home) {
 }
 
 async fn begin(store: &Store) -> Begun {
-    let begun = store.begin_turn(SESSION, "Why?", Scribe::TheAgent).await;
+    let begun = store
+        .begin_turn(SESSION, "Why?", TranscriptWriter::Agent)
+        .await;
     begun.expect("a turn")
 }
 
@@ -93,7 +96,9 @@ async fn a_daemon_that_takes_the_turn_up_learns_what_the_agent_wrote() {
         agent_writes(&home, written);
         assert_eq!(begin(&store).await, expected);
         // Other words are another turn.
-        let other = store.begin_turn(SESSION, "How?", Scribe::TheAgent).await;
+        let other = store
+            .begin_turn(SESSION, "How?", TranscriptWriter::Agent)
+            .await;
         assert_eq!(other.unwrap(), Begun::Ask(None));
     }
 }

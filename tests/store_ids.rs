@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
-use hermesd::store::{Extra, Inbound, NewDelivery, Scribe, Store, TurnEnd};
+use hermesd::store::{Extra, Inbound, NewDelivery, Store, TurnEnd};
 
 use crate::support::{Home, until};
 
@@ -13,7 +14,9 @@ const KEY: &str = "agent:main:local:dm:home";
 async fn answered(store: &Store, session: &str, words: &str) -> (Inbound, i64) {
     let source = local::source("home", None);
     let (_, inbound) = store.say_local(KEY, &source, words).await.unwrap();
-    let begun = store.begin_inbound(inbound.id, session, Scribe::We).await;
+    let begun = store
+        .begin_inbound(inbound.id, session, TranscriptWriter::Daemon)
+        .await;
     begun.unwrap().expect("a turn");
     let reply = NewDelivery {
         send_key: format!("inbound:{}:0", inbound.id),

@@ -6,9 +6,10 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use hermesd::handoff::Via;
+use hermesd::domain::RequestedVia;
+use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Claim, OpenMode, Scribe, Store, StoreError};
+use hermesd::store::{Answer, Claim, OpenMode, Store, StoreError};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +83,7 @@ async fn perform(
     match op {
         Op::Open(_) => answer(false),
         Op::Request(s, platform) => match store
-            .request_handoff(SESSIONS[*s], platform, None, Via::Direct, false)
+            .request_handoff(SESSIONS[*s], platform, None, RequestedVia::Direct, false)
             .await
         {
             Ok(_) => answer(true),
@@ -139,7 +140,7 @@ async fn walk(store: &Store, mut claim: Claim) -> Result<(), StoreError> {
                 notice: "n".into(),
                 reply: "r".to_owned().into(),
                 deliveries: Vec::new(),
-                scribe: Scribe::We,
+                scribe: TranscriptWriter::Daemon,
             },
         )
         .await?;

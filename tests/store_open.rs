@@ -321,7 +321,7 @@ fn check_journal(file: &str, claimed_at: f64) {
             .iter()
             .map(|reached| reached["stage"].as_str().unwrap())
             .collect();
-        let all = hermesd::handoff::Stage::ALL.map(hermesd::handoff::Stage::as_str);
+        let all = hermesd::domain::HandoffStage::ALL.map(hermesd::domain::HandoffStage::as_str);
         assert_eq!(stages, all, "{handoff}");
     }
     assert_eq!(ended["stages"][0]["at"], claimed_at);

@@ -1,7 +1,7 @@
 //! A terminal that leaves while a handoff of its session is in flight: the handoff's end decides whether the session ends.
 
 use hermesd::client::{Client, News};
-use hermesd::handoff::Via;
+use hermesd::domain::RequestedVia;
 use hermesd::platform::local;
 use hermesd::protocol::{
     Call, EventKind, EventsSubscribe, HandoffId, HandoffView, Nothing, ResumedView, SessionResume,
@@ -154,7 +154,7 @@ async fn a_daemon_killed_during_the_handoff_is_made_up_for_by_the_next() {
         // As a killed daemon leaves it: a terminal that was open, and a handoff that has bound its chat.
         store.open_terminal(SESSION, None).await.unwrap();
         store
-            .request_handoff(SESSION, "local", None, Via::Socket, false)
+            .request_handoff(SESSION, "local", None, RequestedVia::Socket, false)
             .await
             .unwrap();
         let claim = store.claim_handoff(SESSION, "dead", 0.0, home_channel);

@@ -1,6 +1,7 @@
 //! The rules of Hermes' turn lease, at the store: who holds a conversation, who is dead, what a lost lease means.
 
-use hermesd::store::{HeldBy, Scribe, StoreError, TurnEnd, TurnLease};
+use hermesd::domain::TranscriptWriter;
+use hermesd::store::{HeldBy, StoreError, TurnEnd, TurnLease};
 
 use crate::chats::spoken;
 use crate::store_open::home_of;
@@ -82,7 +83,7 @@ fn new(home: &Home, before: usize) -> Vec<String> {
 async fn a_turn_holds_the_lease_from_its_words_to_its_answer() {
     let home = leased_home();
     let store = home.store();
-    let lease = store.turn_lease(SESSION, "telegram", Scribe::We);
+    let lease = store.turn_lease(SESSION, "telegram", TranscriptWriter::Daemon);
     begin(&lease).await.unwrap();
     let [(key, holder)] = &leases(&home)[..] else {
         panic!("{:?}", leases(&home))
@@ -100,7 +101,7 @@ async fn a_turn_holds_the_lease_from_its_words_to_its_answer() {
 async fn a_turn_that_is_dropped_releases_its_lease() {
     let home = leased_home();
     let store = home.store();
-    let lease = store.turn_lease(SESSION, "cli", Scribe::We);
+    let lease = store.turn_lease(SESSION, "cli", TranscriptWriter::Daemon);
     begin(&lease).await.unwrap();
     assert_eq!(leases(&home).len(), 1);
     drop(lease);
@@ -138,7 +139,7 @@ async fn only_live_holders_are_waited_for() {
         let home = leased_home();
         let store = home.store();
         hold(&home, SESSION, &holder, seconds);
-        for scribe in [Scribe::TheAgent, Scribe::We] {
+        for scribe in [TranscriptWriter::Agent, TranscriptWriter::Daemon] {
             let lease = store.turn_lease(SESSION, "cli", scribe);
             let by = held_by(begin(&lease).await);
             assert_eq!(by.is_some(), is_held, "{holder} {scribe:?}");
@@ -148,7 +149,7 @@ async fn only_live_holders_are_waited_for() {
                     (Some(1), Some("telegram"))
                 );
             }
-            if scribe == Scribe::We && !is_held {
+            if scribe == TranscriptWriter::Daemon && !is_held {
                 assert_ne!(leases(&home)[0].1, holder, "it is ours now");
             } else {
                 assert_eq!(leases(&home)[0].1, holder, "it is left alone");
@@ -169,7 +170,7 @@ async fn the_first_row_of_a_compressed_conversation_is_the_key() {
                 [second, markers],
             )
             .unwrap();
-        let lease = store.turn_lease(second, "cli", Scribe::We);
+        let lease = store.turn_lease(second, "cli", TranscriptWriter::Daemon);
         lease.take().await.unwrap();
         let key = leases(&home)[0].0.clone();
         drop(lease);
@@ -191,7 +192,7 @@ async fn the_first_row_of_a_compressed_conversation_is_the_key() {
 async fn a_lost_lease_writes_nothing_more() {
     let home = leased_home();
     let (store, before) = (home.store(), spoken(&home, SESSION).len());
-    let lease = store.turn_lease(SESSION, "cli", Scribe::We);
+    let lease = store.turn_lease(SESSION, "cli", TranscriptWriter::Daemon);
     begin(&lease).await.unwrap();
     hold(&home, SESSION, "pid=1:turn=other", 60.0);
     let store = lease.store();
@@ -212,7 +213,7 @@ async fn a_lost_lease_writes_nothing_more() {
 async fn a_lease_that_expired_and_is_still_ours_goes_on() {
     let home = leased_home();
     let (store, before) = (home.store(), spoken(&home, SESSION).len());
-    let lease = store.turn_lease(SESSION, "cli", Scribe::We);
+    let lease = store.turn_lease(SESSION, "cli", TranscriptWriter::Daemon);
     begin(&lease).await.unwrap();
     home.sqlite()
         .execute("UPDATE session_turn_leases SET expires_at = 1.0", [])
@@ -236,7 +237,7 @@ async fn a_lease_that_expired_and_is_still_ours_goes_on() {
 async fn a_running_turn_renews_its_lease_and_learns_that_it_is_lost() {
     let home = leased_home();
     let store = home.store();
-    let lease = store.turn_lease(SESSION, "cli", Scribe::We);
+    let lease = store.turn_lease(SESSION, "cli", TranscriptWriter::Daemon);
     begin(&lease).await.unwrap();
     home.sqlite()
         .execute("UPDATE session_turn_leases SET expires_at = 1.0", [])
@@ -267,7 +268,7 @@ async fn what_a_dead_daemon_streamed_is_not_put_into_the_turn_of_another_program
     for goes_on in [false, true] {
         let home = leased_home();
         let (store, before) = (home.store(), spoken(&home, SESSION).len());
-        let lease = store.turn_lease(SESSION, "cli", Scribe::We);
+        let lease = store.turn_lease(SESSION, "cli", TranscriptWriter::Daemon);
         begin(&lease).await.unwrap();
         let turn = lease.store();
         turn.keep_partial(SESSION, "Bec".into()).await.unwrap();
@@ -292,7 +293,7 @@ async fn a_database_without_leases_goes_on_without_them() {
     seed_session(&home).await;
     let store = home.store();
     assert!(!store.has_turn_leases().unwrap());
-    let lease = store.turn_lease(SESSION, "cli", Scribe::We);
+    let lease = store.turn_lease(SESSION, "cli", TranscriptWriter::Daemon);
     begin(&lease).await.unwrap();
     lease.take().await.unwrap();
     assert_eq!(lease.held_by().unwrap(), None);

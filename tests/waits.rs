@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use hermesd::handoff::{State, Via};
+use hermesd::domain::{HandoffState, RequestedVia};
 use hermesd::platform::PlatformError;
 use tokio::sync::Semaphore;
 
@@ -204,7 +204,7 @@ async fn requests_that_wait_for_a_turn_hide_none_behind_them() {
                  VALUES ('{id}', 'user', 'words', unixepoch('subsec'));"
             ))
             .unwrap();
-        let asked = store.request_handoff(&id, "local", None, Via::Direct, true);
+        let asked = store.request_handoff(&id, "local", None, RequestedVia::Direct, true);
         asked.await.unwrap();
     }
     home.sqlite()
@@ -217,7 +217,7 @@ async fn requests_that_wait_for_a_turn_hide_none_behind_them() {
     let daemon = InProcess::start(&home, &settings).await;
     eventually("the request behind them completes", || async {
         let row = store.handoff_state(SESSION).await.unwrap().unwrap();
-        (row.state == Some(State::Completed)).then_some(())
+        (row.state == Some(HandoffState::Completed)).then_some(())
     })
     .await;
     let waiting: i64 = home
@@ -256,7 +256,7 @@ async fn a_claim_that_met_a_lock_is_tried_again_without_a_poll() {
     let store = home.store();
     eventually("it is claimed and completes", || async {
         let row = store.handoff_state(SESSION).await.unwrap().unwrap();
-        (row.state == Some(State::Completed)).then_some(())
+        (row.state == Some(HandoffState::Completed)).then_some(())
     })
     .await;
     daemon.stop().await;

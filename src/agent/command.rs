@@ -8,9 +8,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
 use super::process::Program;
-use super::{Agent, AgentError, Prompt, Reply, Sink};
-use crate::session::Attachment;
-use crate::session::transcript::{Content, Message};
+use super::{Agent, AgentError, Prompt, Sink};
+use crate::domain::Attachment;
+use crate::domain::Reply;
+use crate::domain::transcript::{Content, Message};
 
 /// The longest reply that is taken.
 const LONGEST_REPLY: usize = 4 << 20;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-use super::{Agent, AgentError, Prompt, Reply, Sink};
-use crate::session::Attachment;
-use crate::session::transcript::{Message, Role, Transcript};
+use super::{Agent, AgentError, Prompt, Sink};
+use crate::domain::Attachment;
+use crate::domain::Reply;
+use crate::domain::transcript::{Message, Role, Transcript};
 
 #[derive(Debug, Clone, Default)]
 pub struct Echo {

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use tokio::io::AsyncReadExt;
 
-use crate::session::{Attachment, FileKind};
+use crate::domain::{Attachment, FileKind};
 
 /// The largest file that goes to an agent.
 const LARGEST: u64 = 5 << 20;

@@ -8,7 +8,6 @@ mod enclosed;
 pub mod hermes;
 pub mod openai;
 mod process;
-mod question;
 mod sink;
 mod supervised;
 
@@ -17,12 +16,11 @@ use tokio_util::sync::CancellationToken;
 
 pub use choose::{Agents, Standing};
 pub use process::Program;
-pub use question::{Answered, Part, Question};
 pub use sink::{Pulse, Sink, Streamed};
 
-use crate::session::transcript::Transcript;
-use crate::session::{Attachment, Session};
-use crate::store::Scribe;
+use crate::domain::transcript::Transcript;
+use crate::domain::{Attachment, Session};
+use crate::domain::{Reply, TranscriptWriter};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -45,49 +43,6 @@ pub struct Prompt<'a> {
     pub handoff: bool,
 }
 
-/// A whole answer.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Reply {
-    pub text: String,
-    /// What the model thought before, where it tells.
-    pub reasoning: Option<String>,
-    /// How it ended, where that is another end than its own.
-    pub finish_reason: Option<String>,
-    /// The model that answered, where it is known.
-    pub model: Option<String>,
-    pub usage: Option<Usage>,
-    /// A word to the person about the answer. It is shown with it, and is no part of the transcript.
-    pub note: Option<String>,
-}
-
-impl Reply {
-    /// The text as a chat gets it.
-    pub fn shown(&self) -> String {
-        match &self.note {
-            Some(note) => format!("{}\n\n({note})", self.text.trim_end()),
-            None => self.text.clone(),
-        }
-    }
-}
-
-impl From<String> for Reply {
-    fn from(text: String) -> Self {
-        Reply {
-            text,
-            ..Reply::default()
-        }
-    }
-}
-
-/// What an answer cost, in tokens.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub input: u64,
-    pub output: u64,
-    pub cache_read: u64,
-    pub reasoning: u64,
-}
-
 #[async_trait]
 pub trait Agent: Send + Sync {
     fn name(&self) -> &'static str;
@@ -99,8 +54,8 @@ pub trait Agent: Send + Sync {
 
     /// Who writes the rows of a turn into the transcript of a session from `source`: the words that it is asked, and its
     /// answer.
-    fn scribe(&self, _source: &str) -> Scribe {
-        Scribe::We
+    fn scribe(&self, _source: &str) -> TranscriptWriter {
+        TranscriptWriter::Daemon
     }
 
     /// Whether it is given a moment to come to rest when it is stopped: it would go on working, or writing, behind our

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{Answered, Question};
+use crate::domain::{Question, QuestionAnswer};
 use crate::events::{Bus, Event};
 use crate::turn::questions::{Asked, Closed, TERMINAL, Waiting};
 use crate::turn::{Questions, Shows};
@@ -74,7 +74,7 @@ impl Sink<'_> {
     }
 
     /// Asks the person, and waits for an answer within the time that people get for it.
-    pub async fn ask(&self, question: Question) -> Answered {
+    pub async fn ask(&self, question: Question) -> QuestionAnswer {
         self.beat(|pulse| pulse.asking += 1);
         // Also when the agent gives the question up.
         let _asking = Asking(self);
@@ -86,7 +86,7 @@ impl Sink<'_> {
         let chat = self.shows.map(Shows::chat);
         let asked = self.questions.ask(self.conversation, question, chat);
         let Some((asked, waiting)) = asked.await else {
-            return Answered::Nobody;
+            return QuestionAnswer::Nobody;
         };
         self.bus.tell(Event::TurnQuestion {
             session_id: self.session_id.to_owned(),

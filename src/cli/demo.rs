@@ -17,9 +17,9 @@ use super::output::{BOLD, FAINT, Output};
 use super::{CliError, attach};
 use crate::client::Client;
 use crate::config::{self, Config, Overrides};
+use crate::domain::transcript::Role;
 use crate::private;
 use crate::protocol::{Call, HandoffRequest, HandoffView, LocalMessageView, LocalRead};
-use crate::session::transcript::Role;
 use crate::store::{NewMessage, OpenMode, Store};
 
 const TITLE: &str = "Fix the parser";

@@ -16,9 +16,9 @@ use super::sessions;
 use crate::clock;
 use crate::config::Config;
 use crate::control::views;
+use crate::domain::transcript::Content;
 use crate::handoff::which::resolve;
 use crate::protocol::{MessageView, TranscriptView, TranscriptWish};
-use crate::session::transcript::Content;
 
 pub(super) async fn run(
     backend: &Backend,

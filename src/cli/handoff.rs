@@ -15,8 +15,9 @@ use super::{CliError, terminal};
 use crate::client::{Client, ClientError, News};
 use crate::config::Config;
 use crate::control::views;
+use crate::domain::{HandoffStage, NOTICE_STAYS, RequestedVia};
 use crate::handoff::request::{self, Wish};
-use crate::handoff::{NOTICE_STAYS, Stage, Via, watch};
+use crate::handoff::watch;
 use crate::platform::Platforms;
 use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffRequest, HandoffView};
 use crate::session::open_elsewhere;
@@ -82,7 +83,7 @@ pub(super) async fn run(
                 &Platforms::configured(config, store),
                 |_| Ok(false),
                 &wish,
-                Via::Direct,
+                RequestedVia::Direct,
             )
             .await?;
             let handoff = views::requested_handoff(&handoff, chosen_by);
@@ -295,14 +296,14 @@ impl Progress {
 
 /// What a stage means to the person who waits.
 fn meaning(stage: &str) -> &'static str {
-    match Stage::parse(stage) {
-        Some(Stage::Claimed) => "hermesd has it",
-        Some(Stage::Homed) => "home channel found",
-        Some(Stage::Threaded) => "thread opened",
-        Some(Stage::Bound) => "chat bound to this session",
-        Some(Stage::Answered) => "the agent has answered",
-        Some(Stage::Delivered) => "its reply is in the chat",
-        Some(Stage::Settled) => "done",
+    match HandoffStage::parse(stage) {
+        Some(HandoffStage::Claimed) => "hermesd has it",
+        Some(HandoffStage::Homed) => "home channel found",
+        Some(HandoffStage::Threaded) => "thread opened",
+        Some(HandoffStage::Bound) => "chat bound to this session",
+        Some(HandoffStage::Answered) => "the agent has answered",
+        Some(HandoffStage::Delivered) => "its reply is in the chat",
+        Some(HandoffStage::Settled) => "done",
         None => "",
     }
 }

@@ -8,8 +8,8 @@ use super::output::{BOLD, Output, state_style};
 use crate::clock;
 use crate::config::Config;
 use crate::control::views;
+use crate::domain::{Handoff, HandoffState};
 use crate::handoff::which::resolve;
-use crate::handoff::{Handoff, State};
 use crate::protocol::{Call, HandoffId, HandoffList, HandoffView};
 use crate::store::Store;
 
@@ -191,7 +191,7 @@ async fn cancel(backend: &Backend, out: &Output, id: i64) -> Result<(), CliError
             let pending = find(backend, id).await?;
             // Without a daemon nothing runs, so only a request that nobody has claimed can be taken back; the session's
             // row may by now belong to a later one than this.
-            let withdrawn = pending.state == State::Pending.as_str()
+            let withdrawn = pending.state == HandoffState::Pending.as_str()
                 && store
                     .withdraw_handoff(&pending.session, "cancelled")
                     .await?;

@@ -10,12 +10,12 @@ use super::output::{BOLD, FAINT, Output};
 use crate::clock;
 use crate::config::Config;
 use crate::control::views;
+use crate::domain::transcript::Content;
 use crate::handoff::which::resolve;
 use crate::protocol::{
     Call, HitView, MessageView, SessionList, SessionName, SessionRename, SessionSearch,
     SessionView, TranscriptView, TranscriptWish,
 };
-use crate::session::transcript::Content;
 use crate::store::SessionFilter;
 
 pub(super) async fn run(

@@ -17,9 +17,9 @@ use super::{
     settings,
 };
 use crate::agent::openai::OpenAiConfig;
+use crate::domain::HomeChannel;
+use crate::domain::{KeyRules, WhatsAppIds};
 use crate::hooks::{HOOKS, HooksConfig};
-use crate::platform::Home;
-use crate::session::{KeyRules, WhatsAppIds};
 use crate::store::StoreOptions;
 use crate::turn::{Clocks, Patience};
 
@@ -201,7 +201,7 @@ fn platform(name: &str, get: &Getter) -> PlatformConfig {
     let token = token.filter(|_| placeholder.is_none());
     let access = access(name, get);
     let owner = access.owner().map(str::to_owned);
-    let home_channel = get.text(&key("home_channel")).map(|chat_id| Home {
+    let home_channel = get.text(&key("home_channel")).map(|chat_id| HomeChannel {
         chat_id,
         name: get.text(&key("home_channel_name")),
         thread_id: get.text(&key("home_channel_thread")),

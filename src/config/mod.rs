@@ -33,9 +33,9 @@ pub use layers::{Origin, Resolved};
 pub use value::Value;
 
 use crate::agent::openai::OpenAiConfig;
+use crate::domain::HomeChannel;
+use crate::domain::KeyRules;
 use crate::hooks::HooksConfig;
-use crate::platform::Home;
-use crate::session::KeyRules;
 use crate::store::StoreOptions;
 use crate::turn::Clocks;
 
@@ -89,7 +89,7 @@ pub struct PlatformConfig {
     pub token: Option<SecretString>,
     /// Where a word stands that only holds the place of a token. The platform is off then.
     pub placeholder: Option<Origin>,
-    pub home_channel: Option<Home>,
+    pub home_channel: Option<HomeChannel>,
     pub access: Access,
 }
 

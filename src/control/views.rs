@@ -2,19 +2,20 @@
 
 use serde_json::Value;
 
-use crate::agent::Part;
+use crate::domain::Handoff;
+use crate::domain::QuestionPart;
+use crate::domain::Session;
+use crate::domain::ThreadOutcome;
+use crate::domain::transcript::{Content, Message, Transcript};
 use crate::events::{Event, Told};
-use crate::handoff::Handoff;
 use crate::handoff::which::ChosenBy;
-use crate::platform::{Finding, Opened, PlatformStatus};
+use crate::platform::{Finding, PlatformStatus};
 use crate::protocol::{
     EventKind, EventView, FindingView, HandoffView, HitView, LocalMessageView, LocalThreadView,
     MAX_FRAME, MessageView, PersonView, PlatformView, SessionView, StageView, SubjectView,
     TranscriptView, TranscriptWish,
 };
 use crate::router::hermes_pairs::HermesPerson;
-use crate::session::Session;
-use crate::session::transcript::{Content, Message, Transcript};
 use crate::store::{Hit, LocalMessage, LocalThread, Person};
 
 /// What a page of a transcript may take, so that it fits a frame with room to spare.
@@ -141,7 +142,7 @@ pub fn shortened(text: &str) -> String {
 }
 
 /// The parts that fit a frame together. What is cut says how much is missing.
-fn subject(parts: &[Part]) -> Vec<SubjectView> {
+fn subject(parts: &[QuestionPart]) -> Vec<SubjectView> {
     let mut room = MESSAGE_BYTES;
     let mut views: Vec<SubjectView> = Vec::new();
     for part in parts {
@@ -173,8 +174,8 @@ pub fn requested_handoff(handoff: &Handoff, chosen_by: Option<ChosenBy>) -> Hand
 pub fn handoff(handoff: &Handoff) -> HandoffView {
     let h = handoff.clone();
     let (thread, thread_title, no_thread) = match h.thread {
-        Some(Opened::Thread { id, title, .. }) => (Some(id), Some(title), None),
-        Some(Opened::Chat { reason, .. }) => (None, None, Some(reason)),
+        Some(ThreadOutcome::Thread { id, title, .. }) => (Some(id), Some(title), None),
+        Some(ThreadOutcome::Chat { reason, .. }) => (None, None, Some(reason)),
         None => (None, None, None),
     };
     HandoffView {

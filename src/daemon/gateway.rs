@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 
-use super::identity::start_time;
+use crate::process_identity::start_time;
 
 const LOCK: &str = "gateway.lock";
 const PID_FILE: &str = "gateway.pid";

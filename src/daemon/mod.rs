@@ -7,7 +7,6 @@ mod error;
 mod gateway;
 mod gateway_watch;
 mod home_lock;
-pub mod identity;
 mod journal;
 mod log;
 mod reload;
@@ -44,12 +43,12 @@ use crate::metrics::{Metrics, http};
 use crate::platform::local::Local;
 use crate::platform::telegram::Telegram;
 use crate::platform::{Inbox, Platform, Platforms, local};
+use crate::process_identity::Identity;
 use crate::router::Router;
 use crate::shutdown::Shutdown;
 use crate::store::{KEPT_FOR, Store};
 use crate::terminal::Terminals;
 use crate::turn::Turns;
-use identity::Identity;
 use reload::Reloader;
 
 /// Everything that runs, ready to be served. Tests make one with adapters and agents of their own.

@@ -1,4 +1,4 @@
-//! Stage `answered`: the agent gets the whole transcript and a notice of what happened; both it and the reply are kept.
+//! HandoffStage `answered`: the agent gets the whole transcript and a notice of what happened; both it and the reply are kept.
 
 use std::time::Duration;
 
@@ -6,13 +6,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::pipeline::{Context, StageError};
 use super::work::Slot;
-use super::{Handoff, Stage};
-use crate::agent::{Prompt, Reply};
-use crate::platform::Opened;
+use crate::agent::Prompt;
+use crate::domain::Reply;
+use crate::domain::Session;
+use crate::domain::ThreadOutcome;
+use crate::domain::TranscriptWriter;
+use crate::domain::transcript::Transcript;
+use crate::domain::{Handoff, HandoffStage};
 use crate::router::Address;
-use crate::session::Session;
-use crate::session::transcript::Transcript;
-use crate::store::{Answer, Begun, Claim, HeldBy, Scribe, Store, StoreError, TurnLease};
+use crate::store::{Answer, Begun, Claim, HeldBy, Store, StoreError, TurnLease};
 use crate::turn::live::show_typing;
 use crate::turn::questions::InChat;
 use crate::turn::{Lease, Streamed, TurnError, Waited, patiently};
@@ -95,7 +97,7 @@ pub(super) async fn run(
         Ok(reply) => reply,
         Err(error) => {
             // What the agent wrote of it itself is no part of a conversation that has not moved.
-            if scribe == Scribe::TheAgent {
+            if scribe == TranscriptWriter::Agent {
                 claim.notice_stays = !retract(context, &session.id).await?;
             }
             return Err(error);
@@ -108,7 +110,7 @@ pub(super) async fn run(
         handoff_id: Some(claim.handoff.id),
     };
     let mut text = reply.shown();
-    if let Some(Opened::Thread { repeated: true, .. }) = &claim.handoff.thread {
+    if let Some(ThreadOutcome::Thread { repeated: true, .. }) = &claim.handoff.thread {
         text.push_str(MAYBE_ANOTHER);
     }
     let answer = Answer {
@@ -118,7 +120,7 @@ pub(super) async fn run(
         scribe,
     };
     let recorded = tokio::select! {
-        () = context.before(Stage::Answered) => {
+        () = context.before(HandoffStage::Answered) => {
             // The answer is paid for. A locked or full database delays its commit; the agent is not asked again.
             let record = || store.record_answer(claim, answer.clone());
             patiently(cancel, record).await.map_err(unrecorded)
@@ -129,7 +131,7 @@ pub(super) async fn run(
         Ok(recorded) => recorded,
         Err(error) => {
             // The journal does not know the agent's rows, so the rollback does not find them.
-            if scribe == Scribe::TheAgent {
+            if scribe == TranscriptWriter::Agent {
                 claim.notice_stays = !retract(context, &session.id).await?;
             }
             return Err(error);
@@ -138,7 +140,7 @@ pub(super) async fn run(
     claim.deliveries = recorded.deliveries;
     claim.handoff.session_id = recorded.session_id;
     claim.handoff.reply = Some(reply.text);
-    claim.handoff.stage = Some(Stage::Answered);
+    claim.handoff.stage = Some(HandoffStage::Answered);
     Ok(())
 }
 
@@ -191,8 +193,10 @@ async fn begin(
     let store = lease.store(&context.store);
     let begin = || async {
         match lease.shared() {
-            Some(shared) if shared.scribe() == Scribe::TheAgent => {
-                store.begin_turn(session_id, notice, Scribe::TheAgent).await
+            Some(shared) if shared.scribe() == TranscriptWriter::Agent => {
+                store
+                    .begin_turn(session_id, notice, TranscriptWriter::Agent)
+                    .await
             }
             Some(shared) => shared.take().await.map(|()| Begun::Ask(None)),
             None => Ok(Begun::Ask(None)),
@@ -245,7 +249,7 @@ async fn before(
         Begun::Asked(Some(reply)) => Ok(Some(Ok(Reply::from(reply)))),
         Begun::Asked(None) => {
             retract(context, session_id).await?;
-            let begin = store.begin_turn(session_id, notice, Scribe::TheAgent);
+            let begin = store.begin_turn(session_id, notice, TranscriptWriter::Agent);
             begin.await?;
             Ok(None)
         }

@@ -1,4 +1,4 @@
-//! Stage `bound`: the chat is put on this session, under the key that the person's next message there will have.
+//! HandoffStage `bound`: the chat is put on this session, under the key that the person's next message there will have.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::pipeline::{Context, StageError};
 use super::work::Slot;
-use super::{Handoff, Stage};
-use crate::session::{ChatType, KeyRules, Source, session_key};
+use crate::domain::{ChatType, KeyRules, Source, session_key};
+use crate::domain::{Handoff, HandoffStage};
 use crate::store::Claim;
 use crate::turn::Lease;
 
@@ -37,7 +37,7 @@ pub(super) async fn run(
         )));
     }
     let key = session_key(&source, &context.keys);
-    context.before(Stage::Bound).await;
+    context.before(HandoffStage::Bound).await;
     loop {
         // Listens before it looks, so that no end is missed.
         let ends = slot.ends();
@@ -66,7 +66,7 @@ pub(super) async fn run(
         }
     }
     claim.handoff.session_key = Some(key);
-    claim.handoff.stage = Some(Stage::Bound);
+    claim.handoff.stage = Some(HandoffStage::Bound);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 //! Only debug builds have it: `HERMESD_PAUSE_AT=before:bound` (or `after:bound`) makes the daemon write
 //! `paused` into its home there and go no further with that handoff. A release build contains none of this.
 
-use super::Stage;
+use crate::domain::HandoffStage;
 use std::path::Path;
 
 /// Between doing a thing and committing it, or right behind the commit.
@@ -14,7 +14,7 @@ pub enum Side {
 }
 
 #[cfg(debug_assertions)]
-pub async fn point(side: Side, stage: Stage, home: &Path) {
+pub async fn point(side: Side, stage: HandoffStage, home: &Path) {
     let side = match side {
         Side::Before => "before",
         Side::After => "after",
@@ -28,6 +28,6 @@ pub async fn point(side: Side, stage: Stage, home: &Path) {
 }
 
 #[cfg(not(debug_assertions))]
-pub async fn point(_side: Side, _stage: Stage, _home: &Path) {
+pub async fn point(_side: Side, _stage: HandoffStage, _home: &Path) {
     std::future::ready(()).await;
 }

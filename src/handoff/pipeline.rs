@@ -9,15 +9,16 @@ use tracing::Instrument;
 
 use super::pause::{self, Side};
 use super::work::Slot;
-use super::{Handoff, Stage, State, answer, bind, deliver, settle, thread};
+use super::{answer, bind, deliver, settle, thread};
 use crate::caught::caught;
 use crate::clock;
+use crate::domain::{Handoff, HandoffStage, HandoffState};
+use crate::domain::{KeyRules, Source};
 use crate::events::{Bus, Event};
 use crate::message_id;
 use crate::metrics::Metrics;
 use crate::platform::{Availability, Platform, Platforms};
 use crate::router::{Address, Router};
-use crate::session::{KeyRules, Source};
 use crate::shutdown::Shutdown;
 use crate::store::{Claim, Delivery, NewDelivery, Store, StoreError, failure_key};
 use crate::turn::{Lease, Turns};
@@ -94,7 +95,7 @@ impl Context {
         Ok(self.adapter(handoff)?.source_of(home, opened))
     }
 
-    pub(super) async fn before(&self, stage: Stage) {
+    pub(super) async fn before(&self, stage: HandoffStage) {
         pause::point(Side::Before, stage, &self.home).await;
     }
 }
@@ -152,7 +153,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
                 message_id = message_id::HANDOFF_RESUMED,
                 "handoff resumed: whoever was at it is gone"
             );
-            (claim.handoff.stage.and_then(Stage::previous), None)
+            (claim.handoff.stage.and_then(HandoffStage::previous), None)
         }
     };
     reached(context, claim, told, took).await;
@@ -199,7 +200,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
             Err(StageError::Failed(reason)) => return fail(context, claim, &reason).await,
         }
     }
-    tell_end(context, claim, State::Completed, None);
+    tell_end(context, claim, HandoffState::Completed, None);
     tracing::info!(
         message_id = message_id::HANDOFF_COMPLETED,
         key = claim.handoff.session_key,
@@ -219,13 +220,13 @@ enum Step {
 
 impl Step {
     /// The stage that is reached when it is done.
-    fn leads_to(self) -> Stage {
+    fn leads_to(self) -> HandoffStage {
         match self {
-            Step::OpenThread => Stage::Threaded,
-            Step::Bind => Stage::Bound,
-            Step::Answer => Stage::Answered,
-            Step::Deliver => Stage::Delivered,
-            Step::Settle => Stage::Settled,
+            Step::OpenThread => HandoffStage::Threaded,
+            Step::Bind => HandoffStage::Bound,
+            Step::Answer => HandoffStage::Answered,
+            Step::Deliver => HandoffStage::Delivered,
+            Step::Settle => HandoffStage::Settled,
         }
     }
 
@@ -242,12 +243,12 @@ impl Step {
 
 fn next_step(claim: &Claim) -> Option<Step> {
     match claim.handoff.stage {
-        None | Some(Stage::Claimed | Stage::Homed) => Some(Step::OpenThread),
-        Some(Stage::Threaded) => Some(Step::Bind),
-        Some(Stage::Bound) => Some(Step::Answer),
-        Some(Stage::Answered) if claim.sent.is_none() => Some(Step::Deliver),
-        Some(Stage::Answered | Stage::Delivered) => Some(Step::Settle),
-        Some(Stage::Settled) => None,
+        None | Some(HandoffStage::Claimed | HandoffStage::Homed) => Some(Step::OpenThread),
+        Some(HandoffStage::Threaded) => Some(Step::Bind),
+        Some(HandoffStage::Bound) => Some(Step::Answer),
+        Some(HandoffStage::Answered) if claim.sent.is_none() => Some(Step::Deliver),
+        Some(HandoffStage::Answered | HandoffStage::Delivered) => Some(Step::Settle),
+        Some(HandoffStage::Settled) => None,
     }
 }
 
@@ -276,9 +277,14 @@ async fn take(
 
 /// Tells of every stage since `before` that the journal now holds. They were committed together, so that the first of them
 /// `took` all of the seconds; `None` when they were counted before.
-async fn reached(context: &Context, claim: &Claim, before: Option<Stage>, mut took: Option<f64>) {
+async fn reached(
+    context: &Context,
+    claim: &Claim,
+    before: Option<HandoffStage>,
+    mut took: Option<f64>,
+) {
     let handoff = &claim.handoff;
-    for stage in Stage::ALL {
+    for stage in HandoffStage::ALL {
         if Some(stage) <= before || Some(stage) > handoff.stage {
             continue;
         }
@@ -337,7 +343,7 @@ async fn fail(context: &Context, claim: &mut Claim, reason: &str) {
     };
     context.router.forget_copies(&claim.deliveries);
     tell_failure(&reason);
-    tell_end(context, claim, State::Failed, Some(reason));
+    tell_end(context, claim, HandoffState::Failed, Some(reason));
     // The chat's own worker sends them: the session is free for another try meanwhile.
     for note in notes {
         context.router.post(note);
@@ -350,7 +356,7 @@ async fn put_back(
     claim: &mut Claim,
     reason: &str,
 ) -> Result<(String, Vec<Delivery>), StoreError> {
-    if claim.handoff.stage == Some(Stage::Bound) {
+    if claim.handoff.stage == Some(HandoffStage::Bound) {
         answer::retract_left(context, claim).await?;
     }
     let notes = failure_notes(context, &claim.handoff, reason);
@@ -366,7 +372,7 @@ fn tell_failure(reason: &str) {
     }
 }
 
-fn tell_end(context: &Context, claim: &Claim, state: State, error: Option<String>) {
+fn tell_end(context: &Context, claim: &Claim, state: HandoffState, error: Option<String>) {
     let handoff = &claim.handoff;
     let metrics = &context.metrics;
     metrics.handoff_ended(&handoff.platform, error.as_deref());

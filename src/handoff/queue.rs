@@ -16,7 +16,7 @@ pub use super::work::Handle;
 use super::work::{Done, Slot, Work, perform};
 use crate::clock;
 use crate::config::HandoffConfig;
-use crate::daemon::identity::Identity;
+use crate::process_identity::Identity;
 use crate::store::StoreError;
 
 /// When the queue looks again after a pass that failed.

@@ -4,9 +4,10 @@ use std::path::Path;
 
 use super::pipeline::unavailable;
 use super::which::{self, ChosenBy, resolve};
-use super::{Handoff, Via};
+use crate::domain::Session;
+use crate::domain::{Handoff, RequestedVia};
 use crate::platform::{Availability, Platforms};
-use crate::session::{Session, Terminal, open_elsewhere};
+use crate::session::{Terminal, open_elsewhere};
 use crate::store::{BusyElsewhere, Store, StoreError};
 
 /// The longest note that is passed on.
@@ -74,7 +75,7 @@ pub async fn request(
     platforms: &Platforms,
     is_busy: impl Fn(&str) -> Result<bool, StoreError>,
     wish: &Wish,
-    via: Via,
+    via: RequestedVia,
 ) -> Result<(Handoff, Option<ChosenBy>), RequestError> {
     check_platform(platforms, &wish.platform)?;
     if wish

@@ -8,12 +8,12 @@ use super::pipeline::{self, unavailable};
 use super::queue::{FirstSeen, Queue};
 use super::request::turn_elsewhere;
 use super::work::Work;
-use super::{Handoff, State};
 use crate::clock;
-use crate::daemon::identity::Identity;
+use crate::domain::{Handoff, HandoffState};
 use crate::events::Event;
 use crate::message_id;
 use crate::platform::Availability;
+use crate::process_identity::Identity;
 use crate::store::{Orphan, Pending, StoreError};
 
 /// How long after its end a handed-off session is guarded against the terminal that leaves it.
@@ -103,7 +103,7 @@ impl Queue {
             id,
             session_id,
             platform,
-            state: State::Failed,
+            state: HandoffState::Failed,
             error,
         });
     }

@@ -1,11 +1,11 @@
 //! Stages `delivered` and `settled`: the reply is in the chat, and the row says completed.
 
-use super::Stage;
 use super::pipeline::{Context, StageError};
+use crate::domain::HandoffStage;
 use crate::store::Claim;
 
 pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), StageError> {
-    context.before(Stage::Delivered).await;
+    context.before(HandoffStage::Delivered).await;
     let departure = context.store.complete_handoff(claim).await?;
     context.router.forget_copies(&claim.deliveries);
     if let Some(departure) = departure {
@@ -14,6 +14,6 @@ pub(super) async fn run(context: &Context, claim: &mut Claim) -> Result<(), Stag
     let sent = claim.sent.take().unwrap_or_default();
     let sent = sent.into_iter().map(|(_, message)| message);
     claim.handoff.sent_ids.extend(sent);
-    claim.handoff.stage = Some(Stage::Settled);
+    claim.handoff.stage = Some(HandoffStage::Settled);
     Ok(())
 }

@@ -1,13 +1,14 @@
-//! Stage `threaded`: a fresh thread in the home, or the home chat itself when the platform has or grants none.
+//! HandoffStage `threaded`: a fresh thread in the home, or the home chat itself when the platform has or grants none.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-use super::Stage;
 use super::pipeline::{Context, StageError, unavailable};
-use crate::platform::{Availability, Home, Opened, Platform, Tries, Unsent, with_retries};
+use crate::domain::HandoffStage;
+use crate::domain::{HomeChannel, ThreadOutcome};
+use crate::platform::{Availability, Platform, Tries, Unsent, with_retries};
 use crate::store::Claim;
 use crate::turn::deliver::LAST_CALL;
 use crate::turn::patiently;
@@ -26,14 +27,14 @@ pub(super) async fn run(
     let opened = if platform.capabilities().threads {
         open(context, claim, platform.as_ref(), &home, cancel).await?
     } else {
-        Opened::chat(format!("{} has no threads", platform.name()))
+        ThreadOutcome::chat(format!("{} has no threads", platform.name()))
     };
     // From here on a failure is noted in the thread, whether the journal knows of it or not.
     claim.handoff.thread = Some(opened.clone());
-    context.before(Stage::Threaded).await;
+    context.before(HandoffStage::Threaded).await;
     // The thread is open. A locked or full database delays its record; no second thread is opened.
     patiently(cancel, || context.store.record_thread(claim, &opened)).await?;
-    claim.handoff.stage = Some(Stage::Threaded);
+    claim.handoff.stage = Some(HandoffStage::Threaded);
     Ok(())
 }
 
@@ -43,9 +44,9 @@ async fn open(
     context: &Context,
     claim: &mut Claim,
     platform: &dyn Platform,
-    home: &Home,
+    home: &HomeChannel,
     cancel: &CancellationToken,
-) -> Result<Opened, StageError> {
+) -> Result<ThreadOutcome, StageError> {
     let name = platform.name();
     let idempotent = platform.capabilities().idempotent_threads;
     let title = format!("Hermes — {}", claim.session_name);
@@ -94,7 +95,7 @@ async fn open(
             return Err(StageError::Failed(reason));
         }
     };
-    if let Opened::Thread { repeated: mark, .. } = &mut opened {
+    if let ThreadOutcome::Thread { repeated: mark, .. } = &mut opened {
         *mark = repeated.load(Ordering::Relaxed);
     }
     if cancelled {

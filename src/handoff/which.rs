@@ -4,7 +4,8 @@ use std::path::Path;
 
 use super::request::{RequestError, refuse};
 use crate::clock;
-use crate::session::{Session, Terminal, noted_sessions};
+use crate::domain::Session;
+use crate::session::{Terminal, noted_sessions};
 use crate::store::{Candidate, SessionMatch, Store};
 
 /// The session of this name, for every verb that takes one.

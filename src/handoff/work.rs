@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
-use super::Handoff;
 use super::pipeline::{self, Context};
 use crate::clock;
+use crate::domain::Handoff;
 use crate::store::{Claim, Orphan, Pending, StoreError};
 use crate::turn::patiently;
 

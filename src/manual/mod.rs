@@ -182,11 +182,11 @@ fn the_page_of_the_protocol_has_every_refusal_and_every_code() {
 
 #[test]
 fn the_page_of_handoffs_has_every_state_stage_and_command() {
-    use crate::command::{Place, menu};
-    use crate::handoff::{Stage, State};
+    use crate::domain::slash_command::{Place, menu};
+    use crate::domain::{HandoffStage, HandoffState};
     let text = read("hermesd-handoff.7");
-    let states = State::ALL.map(State::as_str);
-    let stages = Stage::ALL.map(Stage::as_str);
+    let states = HandoffState::ALL.map(HandoffState::as_str);
+    let stages = HandoffStage::ALL.map(HandoffStage::as_str);
     let words = states.into_iter().chain(stages).map(str::to_owned);
     let commands = menu(Place::Chat).chain(menu(Place::Terminal));
     for word in words.chain(commands.map(|(word, _)| format!("/{word}"))) {

@@ -19,7 +19,7 @@ use prometheus_client::registry::Registry;
 
 use crate::clock;
 use crate::config::PLATFORMS;
-use crate::handoff::Stage;
+use crate::domain::HandoffStage;
 pub use grid::Grid;
 use grid::{Label, seconds};
 
@@ -265,7 +265,7 @@ impl Metrics {
         self.handoffs.at(platform, outcome).inc();
     }
 
-    pub fn stage_reached(&self, platform: &str, stage: Stage, seconds: f64) {
+    pub fn stage_reached(&self, platform: &str, stage: HandoffStage, seconds: f64) {
         // A clock that was set back makes no time negative.
         let seconds = seconds.max(0.0);
         self.stages.at(platform, stage.as_str()).observe(seconds);
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn every_stage_has_its_place() {
-        assert_eq!(Stage::ALL.map(Stage::as_str), STAGE.values);
+        assert_eq!(HandoffStage::ALL.map(HandoffStage::as_str), STAGE.values);
     }
 
     #[test]
@@ -369,8 +369,8 @@ mod tests {
         metrics.handoff_ended("local", None);
         metrics.handoff_ended("telegram", Some("cancelled"));
         metrics.handoff_ended("../../etc", Some("no such platform"));
-        metrics.stage_reached("local", Stage::Bound, 0.002);
-        metrics.stage_reached("local", Stage::Bound, -5.0);
+        metrics.stage_reached("local", HandoffStage::Bound, 0.002);
+        metrics.stage_reached("local", HandoffStage::Bound, -5.0);
         metrics.turn_ended("echo", "answered", Duration::from_millis(20));
         metrics.waited("telegram", Waited::Pace, Duration::from_micros(10));
         metrics.waited("telegram", Waited::Asked, Duration::from_millis(1500));

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
-use crate::session::{FileKind, Source};
+use crate::domain::{RemoteFile, Source};
 use crate::store::StoreError;
 
 /// Something that happened in a chat.
@@ -52,17 +51,6 @@ pub struct Press {
     pub message_id: String,
     /// What stands there now.
     pub text: String,
-}
-
-/// A file that is still with the platform.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RemoteFile {
-    pub kind: FileKind,
-    /// By which the platform gives it out.
-    pub id: String,
-    pub name: Option<String>,
-    pub mime: Option<String>,
-    pub size: Option<u64>,
 }
 
 /// Takes what adapters hear.

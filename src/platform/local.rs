@@ -2,9 +2,10 @@
 
 use async_trait::async_trait;
 
-use super::{Capabilities, Home, Opened, Outgoing, Platform, PlatformError};
+use super::{Capabilities, Outgoing, Platform, PlatformError};
+use crate::domain::{ChatType, Source};
+use crate::domain::{HomeChannel, ThreadOutcome};
 use crate::events::{Bus, Event};
-use crate::session::{ChatType, Source};
 use crate::store::{LocalMessage, Store, StoreError};
 
 pub const NAME: &str = "local";
@@ -60,16 +61,16 @@ impl Platform for Local {
 
     async fn open_thread(
         &self,
-        home: &Home,
+        home: &HomeChannel,
         title: &str,
         open_key: &str,
-    ) -> Result<Opened, PlatformError> {
+    ) -> Result<ThreadOutcome, PlatformError> {
         let id = self
             .store
             .open_local_thread(&home.chat_id, title, open_key)
             .await
             .map_err(explain)?;
-        Ok(Opened::Thread {
+        Ok(ThreadOutcome::Thread {
             id: id.to_string(),
             title: title.to_owned(),
             repeated: false,
@@ -77,10 +78,10 @@ impl Platform for Local {
         })
     }
 
-    fn source_of(&self, home: &Home, opened: &Opened) -> Source {
+    fn source_of(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
         let (thread, name) = match opened {
-            Opened::Thread { id, title, .. } => (Some(id.as_str()), Some(title.clone())),
-            Opened::Chat { .. } => (home.thread_id.as_deref(), home.name.clone()),
+            ThreadOutcome::Thread { id, title, .. } => (Some(id.as_str()), Some(title.clone())),
+            ThreadOutcome::Chat { .. } => (home.thread_id.as_deref(), home.name.clone()),
         };
         Source {
             chat_name: name,

@@ -14,69 +14,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde::{Deserialize, Serialize};
 
-pub use incoming::{Inbox, Incoming, Line, Press, RemoteFile, Said};
-pub use outgoing::{Button, Outgoing};
+pub use incoming::{Inbox, Incoming, Line, Press, Said};
+pub use outgoing::Outgoing;
 pub use pace::{Pace, Rate};
 pub use registry::{Availability, PlatformStatus, Platforms, Standing};
 pub use retry::{Effort, Tries, Unsent, with_retries};
 
-use crate::session::{ChatType, Source};
-
-/// Where a handoff to a platform goes when nobody says otherwise.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Home {
-    pub chat_id: String,
-    pub name: Option<String>,
-    /// A thread of the chat to use when no fresh one can be opened.
-    pub thread_id: Option<String>,
-    /// Whose home it is: in a group each person may have a session of their own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub owner: Option<String>,
-}
-
-/// Where a handoff ended up inside its home.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Opened {
-    /// A fresh thread, by the platform's id.
-    Thread {
-        id: String,
-        title: String,
-        /// An earlier try may have opened one of the same name, which stands empty beside it.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        repeated: bool,
-        /// What kind of chat it is in, where the home does not tell.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        within: Option<ChatType>,
-    },
-    /// The home chat itself, and why no thread could be opened.
-    Chat {
-        reason: String,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        within: Option<ChatType>,
-        /// The thread of the chat that it is then.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        thread_id: Option<String>,
-    },
-}
-
-impl Opened {
-    pub fn chat(reason: impl Into<String>) -> Opened {
-        Opened::Chat {
-            reason: reason.into(),
-            within: None,
-            thread_id: None,
-        }
-    }
-
-    pub fn within(&self) -> Option<ChatType> {
-        match self {
-            Opened::Thread { within, .. } | Opened::Chat { within, .. } => *within,
-        }
-    }
-}
+use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PlatformError {
@@ -195,7 +140,7 @@ pub trait Platform: Send + Sync {
     async fn connect(&self) -> Result<(), PlatformError>;
 
     /// Looks whether a handoff to this home would find what it needs.
-    async fn examine(&self, _home: Option<&Home>) -> Vec<Finding> {
+    async fn examine(&self, _home: Option<&HomeChannel>) -> Vec<Finding> {
         Vec::new()
     }
 
@@ -218,13 +163,13 @@ pub trait Platform: Send + Sync {
     /// the platform can tell, asking twice opens one thread.
     async fn open_thread(
         &self,
-        home: &Home,
+        home: &HomeChannel,
         title: &str,
         open_key: &str,
-    ) -> Result<Opened, PlatformError>;
+    ) -> Result<ThreadOutcome, PlatformError>;
 
     /// The source that the person's next message there will have.
-    fn source_of(&self, home: &Home, opened: &Opened) -> Source;
+    fn source_of(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source;
 
     /// The private chat with a person, where their id tells it.
     fn private_chat(&self, _user_id: &str) -> Option<Source> {

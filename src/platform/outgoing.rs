@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use crate::domain::Button;
 
 /// One message. Its text is Markdown, which the platform shows as well as it can.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,12 +19,4 @@ impl<'a> From<&'a str> for Outgoing<'a> {
             ..Outgoing::default()
         }
     }
-}
-
-/// Something to press below a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Button {
-    pub label: String,
-    /// What comes back when it is pressed. Platforms bound its length: Telegram to 64 bytes.
-    pub data: String,
 }

@@ -10,11 +10,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use super::{Home, Inbox, Line, Platform, PlatformError};
+use super::{Inbox, Line, Platform, PlatformError};
 use crate::caught::caught;
 use crate::clock;
 use crate::config::settings::find;
 use crate::config::{Config, PLATFORMS, PlatformConfig};
+use crate::domain::HomeChannel;
 use crate::events::{Bus, Event};
 use crate::message_id;
 use crate::store::Store;
@@ -50,7 +51,7 @@ pub struct PlatformStatus {
     pub name: String,
     pub standing: Standing,
     pub detail: Option<String>,
-    pub home: Option<Home>,
+    pub home: Option<HomeChannel>,
     /// The id of the person who owns the bot there.
     pub owner: Option<String>,
     pub since: f64,
@@ -349,7 +350,7 @@ impl Platforms {
         self.locked(|entries| entries.get(name)?.adapter.clone())
     }
 
-    pub fn home(&self, name: &str) -> Option<Home> {
+    pub fn home(&self, name: &str) -> Option<HomeChannel> {
         self.locked(|entries| entries.get(name)?.status.home.clone())
     }
 
@@ -381,7 +382,7 @@ impl Platforms {
     }
 
     /// From now on handoffs to this platform go there.
-    pub fn set_home(&self, name: &str, home: Home) {
+    pub fn set_home(&self, name: &str, home: HomeChannel) {
         self.locked(|entries| {
             if let Some(entry) = entries.get_mut(name) {
                 entry.status.home = Some(home);

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::{Answering, Inner, reply_to};
-use crate::agent::{Agent, Prompt, Reply};
+use crate::agent::{Agent, Prompt};
+use crate::domain::Reply;
+use crate::domain::TranscriptWriter;
 use crate::message_id;
 use crate::platform::Platform;
 use crate::store::{
-    Begun, Delivery, Draft, Extra, Files, Inbound, NewDelivery, Scribe, Store, StoreError, TurnEnd,
+    Begun, Delivery, Draft, Extra, Files, Inbound, NewDelivery, Store, StoreError, TurnEnd,
 };
 use crate::turn::live::{Live, show_typing};
 use crate::turn::questions::InChat;
@@ -57,7 +59,9 @@ impl Inner {
         let platform = &inbound.source.platform;
         let choose = || async { self.turns.agent_of(session_id, platform) };
         let agent = patiently(stop, choose).await?;
-        let scribe = agent.as_ref().map_or(Scribe::We, |(_, scribe)| *scribe);
+        let scribe = agent
+            .as_ref()
+            .map_or(TranscriptWriter::Daemon, |(_, scribe)| *scribe);
         lease.share(self.store.turn_lease(session_id, platform, scribe));
         let store = &lease.store(&self.store);
         let cancel = stop.child_token();

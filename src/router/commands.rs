@@ -5,13 +5,15 @@ use std::sync::Arc;
 use super::take::RESUME;
 use super::{Inner, Right, Told};
 use crate::clock;
-use crate::command::{self, Command, Place};
+use crate::domain::Button;
+use crate::domain::TranscriptWriter;
+use crate::domain::slash_command::{self, Command, Place};
+use crate::domain::{Session, Source};
 use crate::events::Event;
 use crate::handoff::request::RequestError;
 use crate::handoff::which;
-use crate::platform::Button;
-use crate::session::{self, Session, Source};
-use crate::store::{BusyElsewhere, Inbound, Scribe, SessionFilter, StoreError};
+use crate::session;
+use crate::store::{BusyElsewhere, Inbound, SessionFilter, StoreError};
 use crate::turn::patiently;
 
 /// How many sessions a chat is shown.
@@ -85,7 +87,7 @@ impl Inner {
             Command::Status => self.status(inbound).await?,
             Command::Sethome => self.set_home(inbound).await?,
             Command::Help | Command::Handoff | Command::Quit | Command::Retry => {
-                command::help(Place::Chat)
+                slash_command::help(Place::Chat)
             }
         };
         Ok(told.into())
@@ -109,7 +111,10 @@ impl Inner {
         };
         // The turn itself takes the lease later, so here it is only looked at.
         let platform = &inbound.source.platform;
-        lease.share(self.store.turn_lease(&here.id, platform, Scribe::TheAgent));
+        lease.share(
+            self.store
+                .turn_lease(&here.id, platform, TranscriptWriter::Agent),
+        );
         let store = lease.store(&self.store);
         let cancel = self.stop.child_token();
         let _stoppable = self.stoppable(inbound, cancel.clone());

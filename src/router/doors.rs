@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use super::hermes_pairs;
 use crate::config::{Access, Config};
+use crate::domain::{ChatType, Source, WhatsAppIds};
 use crate::platform::local;
-use crate::session::{ChatType, Source, WhatsAppIds};
 use crate::store::{Store, StoreError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

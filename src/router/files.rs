@@ -4,9 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::{Inner, chat_files};
-use crate::platform::{Effort, Platform, RemoteFile, Tries, Unsent, with_retries};
+use crate::domain::RemoteFile;
+use crate::domain::{Attachment, in_words};
+use crate::platform::{Effort, Platform, Tries, Unsent, with_retries};
 use crate::private;
-use crate::session::{Attachment, in_words};
 use crate::store::{Files, Inbound, StoreError};
 use crate::turn::patiently;
 
@@ -154,7 +155,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::session::FileKind;
+    use crate::domain::FileKind;
 
     fn named(name: &str) -> String {
         safe_name(&RemoteFile {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Inner;
-use crate::platform::{Home, Opened};
-use crate::session::{Source, session_key};
+use crate::domain::{HomeChannel, ThreadOutcome};
+use crate::domain::{Source, session_key};
 use crate::store::{Inbound, NewDelivery, StoreError};
 use crate::turn::patiently;
 
@@ -17,7 +17,7 @@ impl Inner {
         let Some(chat_id) = source.chat_id.clone() else {
             return Ok("This chat cannot be a home.".to_owned());
         };
-        let home = Home {
+        let home = HomeChannel {
             chat_id,
             name: source.chat_name.clone(),
             thread_id: source.thread_id.clone(),
@@ -94,7 +94,7 @@ impl Inner {
 
     fn present_home(&self, platform: &str) -> Option<Source> {
         let home = self.platforms.home(platform)?;
-        let opened = Opened::Chat {
+        let opened = ThreadOutcome::Chat {
             reason: String::new(),
             within: None,
             thread_id: home.thread_id.clone(),

@@ -5,8 +5,8 @@ use std::sync::{Arc, MutexGuard};
 
 use super::questions::Taken;
 use super::{Chat, Inner, Work};
-use crate::command::{self, Command, Place, Typed};
-use crate::session::session_key;
+use crate::domain::session_key;
+use crate::domain::slash_command::{self, Command, Place, Typed};
 use crate::store::{Delivery, Inbound, StoreError};
 use crate::turn::patiently;
 
@@ -42,7 +42,7 @@ impl Inner {
     ///
     /// `at`: when it was sent.
     pub(super) async fn take_in(self: &Arc<Self>, inbound: Inbound, at: f64) {
-        let typed = command::read(&inbound.text, Place::Chat);
+        let typed = slash_command::read(&inbound.text, Place::Chat);
         let at_once = match typed {
             Typed::Command(Command::Stop, _) => true,
             Typed::Command(Command::Status, _) => {

@@ -28,13 +28,14 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use crate::command::{self, Command, Place, Typed};
 use crate::config::{ChatsConfig, Config, PlatformConfig};
 use crate::current::Current;
+use crate::domain::Button;
+use crate::domain::slash_command::{self, Command, Place, Typed};
+use crate::domain::{KeyRules, no_longer_here, session_key};
 use crate::events::{Bus, Event};
 use crate::metrics::{Met, Metrics};
-use crate::platform::{Button, Platforms, local};
-use crate::session::{KeyRules, no_longer_here, session_key};
+use crate::platform::{Platforms, local};
 use crate::shutdown::Shutdown;
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
 use crate::turn::{Lease, Turns, patiently};
@@ -296,7 +297,7 @@ impl Inner {
 
     /// Begins again when the session is deleted under it.
     async fn see_to(self: &Arc<Self>, mut inbound: Inbound) -> Result<(), StoreError> {
-        let typed = command::read(&inbound.text, Place::Chat);
+        let typed = slash_command::read(&inbound.text, Place::Chat);
         if let Typed::Command(command, rest) = typed
             && let Some(why) = self.refusal(&inbound, command, rest).await?
         {

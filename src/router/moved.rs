@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Inner;
-use crate::platform::Home;
-use crate::session::Source;
+use crate::domain::HomeChannel;
+use crate::domain::Source;
 use crate::store::StoreError;
 use crate::turn::patiently;
 
@@ -22,7 +22,7 @@ impl Inner {
         let Some(home) = self.platforms.home(platform).filter(|h| h.chat_id == from) else {
             return Ok(());
         };
-        let home = Home {
+        let home = HomeChannel {
             chat_id: to.to_owned(),
             ..home
         };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Inner, Rank, Right, take};
+use crate::domain::{ChatType, Source, session_key};
 use crate::platform::{Platform, Press};
-use crate::session::{ChatType, Source, session_key};
 use crate::store::{Inbound, StoreError};
 use crate::turn::patiently;
 use crate::turn::questions::{Asking, CHOICE, Fit, HeardInChat, Pressed, QuestionId};

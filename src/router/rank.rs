@@ -1,8 +1,8 @@
 //! What a person may do with the bot, besides talking to it.
 
 use super::{Doors, Inner};
+use crate::domain::{ChatType, Source};
 use crate::platform::local;
-use crate::session::{ChatType, Source};
 use crate::store::{Store, StoreError};
 use crate::turn::patiently;
 

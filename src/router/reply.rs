@@ -5,8 +5,9 @@ use std::time::SystemTime;
 
 use super::chat_files::{self, Limits};
 use super::{Inner, copies};
+use crate::domain::Source;
 use crate::platform::Platform;
-use crate::session::{SendRules, Source, home_of_person, open_to_send, produced};
+use crate::session::{SendRules, home_of_person, open_to_send, produced};
 use crate::store::{Delivery, Extra, NewDelivery};
 
 /// Where a reply goes and what it is called in the ledger.

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use super::Inner;
+use crate::domain::{Session, session_key};
 use crate::message_id;
 use crate::platform::Tries;
-use crate::session::{Session, session_key};
 use crate::store::{Delivery, Extra, NewDelivery, StoreError};
 use crate::turn::deliver::{DeliverError, Interrupts, deliver};
 use crate::turn::patiently;

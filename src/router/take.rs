@@ -7,10 +7,10 @@ use async_trait::async_trait;
 use super::doors::Verdict;
 use super::{Inner, Right, Router};
 use crate::clock;
+use crate::domain::{ChatType, FormerChat, Source, former_keys, session_key};
 use crate::message_id;
 use crate::metrics::Met;
 use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
-use crate::session::{ChatType, Former, Source, former_keys, session_key};
 use crate::store::{Inbound, NewInbound, StoreError};
 use crate::turn::patiently;
 use crate::visible::markdown;
@@ -126,7 +126,7 @@ impl Inner {
         let mut former = former_keys(source, &self.keys);
         // Where each person has a session of their own, not everyone may take what was handed to the whole chat.
         if self.keys.is_per_person(source) && !self.may(source, Right::OtherSessions).await? {
-            former.retain(|former| former.made == Former::WithoutWorkspace);
+            former.retain(|former| former.made == FormerChat::WithoutWorkspace);
         }
         let adopt = || self.store.adopt_conversation(key, source, &former);
         if let Some((session, from)) = patiently(&self.stop, adopt).await? {

@@ -1,6 +1,6 @@
 //! Giving a session another title.
 
-use super::{Session, title};
+use crate::domain::{Session, title};
 use crate::handoff::request::{Refusal, RequestError};
 use crate::handoff::which::resolve;
 use crate::store::{Store, StoreError};

@@ -16,7 +16,7 @@ use nix::fcntl::{AT_FDCWD, OFlag, OpenHow, ResolveFlag, open, openat2};
 use nix::sys::stat::Mode;
 use nix::unistd::{User, geteuid};
 
-use super::attachment::one_line;
+use crate::domain::attachment::one_line;
 
 /// The longest name that is shown of a file, in characters.
 const LONGEST_NAME: usize = 100;

@@ -9,7 +9,7 @@ use super::journal::Changed;
 use super::routing::{entry, live_row, session_of};
 use super::{Store, StoreError, binding, chat_columns, earlier};
 use crate::clock;
-use crate::session::{ChatType, Former, FormerKey, Session, Source};
+use crate::domain::{ChatType, FormerChat, FormerKey, Session, Source};
 
 impl Store {
     /// Whether the Hermes of this file puts the workspace into the keys of Slack.
@@ -109,7 +109,7 @@ fn may_move(session: &Session, source: &Source, former: &FormerKey, entry: &str)
         return false;
     }
     // A key without its workspace may be another workspace's. A private chat's id is nobody else's.
-    if former.made != Former::WithoutWorkspace || source.chat_type == ChatType::Dm {
+    if former.made != FormerChat::WithoutWorkspace || source.chat_type == ChatType::Dm {
         return true;
     }
     let entry = serde_json::from_str::<Value>(entry).ok();

@@ -7,7 +7,7 @@ use super::chat_columns::{self, RowBefore};
 use super::routing::{entry, live_row, session_of};
 use super::{StoreError, earlier, lenient, sessions};
 use crate::clock;
-use crate::session::Source;
+use crate::domain::Source;
 
 /// Everything that a binding changed, so that it can be put back.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]

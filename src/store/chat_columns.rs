@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::features::{self, Feature};
 use super::{StoreError, lenient, lineage, trigram};
-use crate::session::Source;
+use crate::domain::Source;
 
 pub(super) const CHAT_COLUMNS: [&str; 8] = [
     "source",

@@ -7,7 +7,7 @@ use super::journal::Changed;
 use super::routing::entry;
 use super::{Store, StoreError, lenient};
 use crate::clock;
-use crate::session::Source;
+use crate::domain::Source;
 
 /// What stands before the old id in the table of cursors, with the new id as its value.
 const MOVED: &str = "moved:";

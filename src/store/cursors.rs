@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::{Delivery, NewDelivery, Store, StoreError, deliveries};
 use crate::clock;
-use crate::platform::Home;
+use crate::domain::HomeChannel;
 
 impl Store {
     /// How far the messages of an account were read, and when that was.
@@ -49,7 +49,7 @@ impl Store {
     pub async fn choose_home(
         &self,
         platform: &str,
-        home: &Home,
+        home: &HomeChannel,
         configured: Option<&str>,
         note: Option<NewDelivery>,
     ) -> Result<Option<Delivery>, StoreError> {
@@ -74,7 +74,7 @@ impl Store {
         &self,
         platform: &str,
         configured: Option<&str>,
-    ) -> Result<Option<Home>, StoreError> {
+    ) -> Result<Option<HomeChannel>, StoreError> {
         self.look(|c| {
             let mut statement = c.prepare_cached(
                 "SELECT home FROM hermesd_homes WHERE platform = ?1 AND configured IS ?2",

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{Store, StoreError};
 use crate::clock;
-use crate::platform::Button;
-use crate::session::{ChatType, Source};
+use crate::domain::Button;
+use crate::domain::{ChatType, Source};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryState {

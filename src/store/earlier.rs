@@ -7,9 +7,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::binding::Displaced;
 use super::routing::{entry, live, live_row, session_of};
-use super::{StoreError, TERMINAL, chat_columns, lineage, moves};
+use super::{StoreError, chat_columns, lineage, moves};
 use crate::clock;
-use crate::session::{Session, TERMINAL_SOURCES};
+use crate::domain::TERMINAL;
+use crate::domain::{Session, TERMINAL_SOURCES};
 
 /// Ends that close no conversation: a program went away, or the chat switched to another session.
 const NO_BOUNDARY: [&str; 7] = [

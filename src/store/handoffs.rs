@@ -10,14 +10,15 @@ use rusqlite::{OptionalExtension, ToSql, params};
 use super::journal::{self, Evidence};
 use super::retract::Said;
 use super::{
-    Delivery, Departure, NewDelivery, Scribe, Store, StoreError, TurnEnd, binding, deliveries,
-    lenient, lineage, moves, retract, sessions, turn_leases, turns,
+    Delivery, Departure, NewDelivery, Store, StoreError, TurnEnd, binding, deliveries, lenient,
+    lineage, moves, retract, sessions, turn_leases, turns,
 };
-use crate::agent::Reply;
 use crate::clock;
-use crate::handoff::{Handoff, NOTICE_STAYS, Stage, State, Via};
-use crate::platform::{Home, Opened};
-use crate::session::Source;
+use crate::domain::Reply;
+use crate::domain::Source;
+use crate::domain::TranscriptWriter;
+use crate::domain::{Handoff, HandoffStage, HandoffState, NOTICE_STAYS, RequestedVia};
+use crate::domain::{HomeChannel, ThreadOutcome};
 
 /// What Hermes' column takes.
 const ERROR_LENGTH: usize = 500;
@@ -44,7 +45,7 @@ pub struct Answer {
     pub reply: Reply,
     pub deliveries: Vec<NewDelivery>,
     /// Who wrote both into the transcript, or is to.
-    pub scribe: Scribe,
+    pub scribe: TranscriptWriter,
 }
 
 /// What came of an answer that is in the journal.
@@ -58,7 +59,7 @@ pub struct Recorded {
 /// What a session's row says of its handoff, as other programs see it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RowState {
-    pub state: Option<State>,
+    pub state: Option<HandoffState>,
     pub platform: Option<String>,
     pub error: Option<String>,
 }
@@ -99,7 +100,7 @@ impl Store {
         session_id: &str,
         platform: &str,
         note: Option<&str>,
-        via: Via,
+        via: RequestedVia,
         after_turn: bool,
     ) -> Result<Handoff, StoreError> {
         let (session_id, platform, note) = (
@@ -135,7 +136,7 @@ impl Store {
         self.read(move |c| {
             let tip = sessions::tip(c, &session_id)?;
             let row = sessions::by_id(c, &tip)?.map(|s| RowState {
-                state: s.handoff_state.as_deref().and_then(State::parse),
+                state: s.handoff_state.as_deref().and_then(HandoffState::parse),
                 platform: s.handoff_platform,
                 error: s.handoff_error,
             });
@@ -150,7 +151,7 @@ impl Store {
         session_id: &str,
         owner: &str,
         lease_until: f64,
-        home_of: impl Fn(&str) -> Option<Home> + Send + 'static,
+        home_of: impl Fn(&str) -> Option<HomeChannel> + Send + 'static,
     ) -> Result<Option<Claim>, StoreError> {
         let (session_id, owner) = (session_id.to_owned(), owner.to_owned());
         self.change_unflushed(move |c, changed| {
@@ -188,8 +189,12 @@ impl Store {
         };
         self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
-            let (state, now, nobody) = (State::Completed.as_str(), clock::now(), None::<String>);
-            let mut stages = vec![Stage::Settled];
+            let (state, now, nobody) = (
+                HandoffState::Completed.as_str(),
+                clock::now(),
+                None::<String>,
+            );
+            let mut stages = vec![HandoffStage::Settled];
             let mut evidence: Vec<(&str, &dyn ToSql)> = vec![
                 ("state", &state),
                 ("ended_at", &now),
@@ -202,7 +207,7 @@ impl Store {
                 let ids: Vec<&String> = sent_before.iter().chain(sent_now).collect();
                 sent_ids = serde_json::to_string(&ids).unwrap_or_default();
                 evidence.push(("sent_ids", &sent_ids));
-                stages.insert(0, Stage::Delivered);
+                stages.insert(0, HandoffStage::Delivered);
                 for (delivery, message) in sent {
                     deliveries::end(c, *delivery, Ok(message))?;
                 }
@@ -272,7 +277,11 @@ impl Store {
         .await
     }
 
-    pub async fn record_thread(&self, claim: &Claim, opened: &Opened) -> Result<(), StoreError> {
+    pub async fn record_thread(
+        &self,
+        claim: &Claim,
+        opened: &ThreadOutcome,
+    ) -> Result<(), StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
         let opened = serde_json::to_string(opened).unwrap_or_default();
         self.write_unflushed(move |c| {
@@ -280,7 +289,7 @@ impl Store {
                 c,
                 id,
                 fence,
-                &[Stage::Threaded],
+                &[HandoffStage::Threaded],
                 clock::now(),
                 &[("thread", &opened)],
             )
@@ -298,7 +307,7 @@ impl Store {
         source: &Source,
     ) -> Result<bool, StoreError> {
         // A fresh thread is nobody else's, which need not be looked up.
-        let shared = !matches!(claim.handoff.thread, Some(Opened::Thread { .. }));
+        let shared = !matches!(claim.handoff.thread, Some(ThreadOutcome::Thread { .. }));
         let mirrored = self.mirrored(key).await.map(|e| e.to_string());
         let (id, fence, session_id) = (
             claim.handoff.id,
@@ -322,7 +331,7 @@ impl Store {
             let displaced = serde_json::to_string(&displaced).unwrap_or_default();
             changed.keys.push(key.clone());
             let evidence: Evidence<'_> = &[("session_key", &key), ("displaced", &displaced)];
-            journal::advance(c, id, fence, &[Stage::Bound], clock::now(), evidence)?;
+            journal::advance(c, id, fence, &[HandoffStage::Bound], clock::now(), evidence)?;
             // The turn of the handoff follows at once.
             turn_leases::take_if_free(c, &session_id, turn.as_deref())?;
             Ok(true)
@@ -346,13 +355,13 @@ impl Store {
             let session_id = lineage::settle(c, changed, &session_id)?;
             turn_leases::check(c, &session_id, turn.as_deref())?;
             let said = match answer.scribe {
-                Scribe::We => {
+                TranscriptWriter::Daemon => {
                     if let Some(usage) = answer.reply.usage {
                         turns::count(c, &session_id, usage)?;
                     }
                     retract::say(c, &session_id, &answer.notice, &answer.reply)?
                 }
-                Scribe::TheAgent => {
+                TranscriptWriter::Agent => {
                     let mut rows = turns::rows_of_agent(c, &session_id)?.unwrap_or_default();
                     let end = TurnEnd::Answered(answer.reply.clone());
                     rows.extend(turns::end_notice(c, &session_id, &end)?.unwrap_or_default());
@@ -361,7 +370,14 @@ impl Store {
             };
             let said = serde_json::to_string(&said).unwrap_or_default();
             let evidence: Evidence<'_> = &[("reply", &answer.reply.text), ("message_rows", &said)];
-            journal::advance(c, id, fence, &[Stage::Answered], clock::now(), evidence)?;
+            journal::advance(
+                c,
+                id,
+                fence,
+                &[HandoffStage::Answered],
+                clock::now(),
+                evidence,
+            )?;
             turn_leases::release(c, &session_id, turn.as_deref())?;
             Ok(Recorded {
                 deliveries: deliveries::insert_all(c, &answer.deliveries)?,
@@ -422,12 +438,12 @@ impl Store {
     }
 
     /// `None`: there is no such handoff.
-    pub fn handoff_state_of(&self, id: i64) -> Result<Option<State>, StoreError> {
+    pub fn handoff_state_of(&self, id: i64) -> Result<Option<HandoffState>, StoreError> {
         self.look(|c| {
             let mut statement =
                 c.prepare_cached("SELECT state FROM hermesd_handoffs WHERE id = ?1")?;
             let state: Option<String> = statement.query_row([id], |row| row.get(0)).optional()?;
-            Ok(state.as_deref().and_then(State::parse))
+            Ok(state.as_deref().and_then(HandoffState::parse))
         })
     }
 

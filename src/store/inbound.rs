@@ -10,13 +10,14 @@ use serde_json::Value;
 
 use super::messages::NewMessage;
 use super::{
-    Begun, Delivery, NewDelivery, Scribe, Store, StoreError, TurnEnd, deliveries, lineage, retract,
+    Begun, Delivery, NewDelivery, Store, StoreError, TurnEnd, deliveries, lineage, retract,
     sessions, turn_leases, turns,
 };
 use crate::clock;
-use crate::platform::RemoteFile;
-use crate::session::transcript::Role;
-use crate::session::{Attachment, ChatType, Source, in_words};
+use crate::domain::RemoteFile;
+use crate::domain::TranscriptWriter;
+use crate::domain::transcript::Role;
+use crate::domain::{Attachment, ChatType, Source, in_words};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inbound {
@@ -210,7 +211,7 @@ impl Store {
         &self,
         id: i64,
         session_id: &str,
-        scribe: Scribe,
+        scribe: TranscriptWriter,
     ) -> Result<Option<Begun>, StoreError> {
         let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change(move |c, changed| {

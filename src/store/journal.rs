@@ -11,9 +11,9 @@ use super::handoffs::with_notice_stays;
 use super::retract::{self, Said};
 use super::{Claim, Store, StoreError, deliveries, earlier, lenient, sessions};
 use crate::clock;
-use crate::handoff::{Handoff, Stage, State, Via};
-use crate::platform::Home;
-use crate::session::Session;
+use crate::domain::HomeChannel;
+use crate::domain::Session;
+use crate::domain::{Handoff, HandoffStage, HandoffState, RequestedVia};
 
 /// The bindings that a transaction changes: they have to reach the mirror after the commit.
 pub(super) struct Changed<'a> {
@@ -122,7 +122,14 @@ pub(super) fn adopt(
 ) -> Result<i64, StoreError> {
     match in_flight(c, session_id)? {
         Some(row) if !row.running && row.platform == platform => Ok(row.id),
-        _ => open(c, changed, session_id, platform, None, Via::Foreign),
+        _ => open(
+            c,
+            changed,
+            session_id,
+            platform,
+            None,
+            RequestedVia::Foreign,
+        ),
     }
 }
 
@@ -132,7 +139,7 @@ pub(super) fn open(
     session_id: &str,
     platform: &str,
     note: Option<&str>,
-    via: Via,
+    via: RequestedVia,
 ) -> Result<i64, StoreError> {
     if let Some(row) = in_flight(c, session_id)? {
         close(c, changed, row.id, "overtaken by a newer request")?;
@@ -178,18 +185,18 @@ pub(super) fn start(
     id: i64,
     owner: &str,
     lease_until: f64,
-    home_of: impl Fn(&str) -> Option<Home>,
+    home_of: impl Fn(&str) -> Option<HomeChannel>,
 ) -> Result<Claim, StoreError> {
     let mut handoff = by_id(c, id)?.ok_or(StoreError::Closed)?;
     let now = clock::now();
-    handoff.state = State::Running;
+    handoff.state = HandoffState::Running;
     if handoff.stage.is_none() {
-        handoff.reach(Stage::Claimed, now);
+        handoff.reach(HandoffStage::Claimed, now);
     }
-    if handoff.stage == Some(Stage::Claimed) {
+    if handoff.stage == Some(HandoffStage::Claimed) {
         handoff.home = home_of(&handoff.platform);
         if handoff.home.is_some() {
-            handoff.reach(Stage::Homed, now);
+            handoff.reach(HandoffStage::Homed, now);
         }
     }
     let mut update = c.prepare_cached(
@@ -200,7 +207,7 @@ pub(super) fn start(
     let home = home.and_then(|home| serde_json::to_string(home).ok());
     update.execute(params![
         id,
-        handoff.stage.map(Stage::as_str),
+        handoff.stage.map(HandoffStage::as_str),
         times(&handoff.stages),
         home,
         owner,
@@ -220,16 +227,16 @@ pub(super) fn start(
 }
 
 /// When each stage was reached, as the journal keeps it.
-fn times(stages: &[(Stage, f64)]) -> String {
+fn times(stages: &[(HandoffStage, f64)]) -> String {
     let times: BTreeMap<&str, f64> = stages.iter().map(|(s, at)| (s.as_str(), *at)).collect();
     serde_json::to_string(&times).unwrap_or_default()
 }
 
-fn parse_times(text: &str) -> Vec<(Stage, f64)> {
+fn parse_times(text: &str) -> Vec<(HandoffStage, f64)> {
     let times: BTreeMap<&str, f64> = serde_json::from_str(text).unwrap_or_default();
-    let mut stages: Vec<(Stage, f64)> = times
+    let mut stages: Vec<(HandoffStage, f64)> = times
         .into_iter()
-        .filter_map(|(name, at)| Some((Stage::parse(name)?, at)))
+        .filter_map(|(name, at)| Some((HandoffStage::parse(name)?, at)))
         .collect();
     stages.sort_by_key(|(stage, _)| *stage);
     stages
@@ -237,8 +244,8 @@ fn parse_times(text: &str) -> Vec<(Stage, f64)> {
 
 /// Where a held claim stands.
 struct Held {
-    stage: Option<Stage>,
-    stages: Vec<(Stage, f64)>,
+    stage: Option<HandoffStage>,
+    stages: Vec<(HandoffStage, f64)>,
     cancel_requested: bool,
 }
 
@@ -256,7 +263,7 @@ fn held(c: &Connection, id: i64, fence: i64) -> Result<Held, StoreError> {
         .query_row([id, fence], |row| {
             let text = |at: usize| row.get::<_, Option<String>>(at);
             let held = Held {
-                stage: text(0)?.as_deref().and_then(Stage::parse),
+                stage: text(0)?.as_deref().and_then(HandoffStage::parse),
                 stages: text(1)?.as_deref().map(parse_times).unwrap_or_default(),
                 cancel_requested: row.get(2)?,
             };
@@ -291,20 +298,20 @@ pub(super) fn advance(
     c: &Connection,
     id: i64,
     fence: i64,
-    through: &[Stage],
+    through: &[HandoffStage],
     at: f64,
     evidence: Evidence<'_>,
 ) -> Result<(), StoreError> {
     let mut held = held(c, id, fence)?;
     for to in through {
         if held.stage != to.previous() {
-            let from = held.stage.map_or("none", Stage::as_str);
+            let from = held.stage.map_or("none", HandoffStage::as_str);
             let to = to.as_str();
             return Err(StoreError::Conflict(format!(
                 "handoff {id} cannot go from stage {from} to {to}"
             )));
         }
-        if held.cancel_requested && held.stage < Some(Stage::Delivered) {
+        if held.cancel_requested && held.stage < Some(HandoffStage::Delivered) {
             return Err(StoreError::Cancelled);
         }
         held.stage = Some(*to);
@@ -315,7 +322,7 @@ pub(super) fn advance(
         .enumerate()
         .map(|(i, (column, _))| format!(", {column} = ?{}", i + 4))
         .collect();
-    let (stage, stages) = (held.stage.map(Stage::as_str), times(&held.stages));
+    let (stage, stages) = (held.stage.map(HandoffStage::as_str), times(&held.stages));
     let mut values: Vec<&dyn ToSql> = vec![&id, &stage, &stages];
     values.extend(evidence.iter().map(|(_, value)| *value));
     c.prepare_cached(&format!(
@@ -381,13 +388,13 @@ fn handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         note: row.get(3)?,
         via: text(4)?
             .as_deref()
-            .and_then(Via::parse)
-            .unwrap_or(Via::Foreign),
+            .and_then(RequestedVia::parse)
+            .unwrap_or(RequestedVia::Foreign),
         state: text(5)?
             .as_deref()
-            .and_then(State::parse)
-            .unwrap_or(State::Failed),
-        stage: text(6)?.as_deref().and_then(Stage::parse),
+            .and_then(HandoffState::parse)
+            .unwrap_or(HandoffState::Failed),
+        stage: text(6)?.as_deref().and_then(HandoffStage::parse),
         error: row.get(7)?,
         requested_at: row.get(8)?,
         ended_at: row.get(9)?,

@@ -7,8 +7,8 @@ use super::{
     lineage, sessions,
 };
 use crate::clock;
-use crate::handoff::Handoff;
-use crate::platform::Home;
+use crate::domain::Handoff;
+use crate::domain::HomeChannel;
 
 /// What Hermes' CLI writes into a row when it gives up.
 const CLI_TIMEOUT: &str = "timed out waiting for gateway";
@@ -96,7 +96,7 @@ impl Store {
         orphan: &Orphan,
         owner: &str,
         lease_until: f64,
-        home_of: impl Fn(&str) -> Option<Home> + Send + 'static,
+        home_of: impl Fn(&str) -> Option<HomeChannel> + Send + 'static,
     ) -> Result<Option<Claim>, StoreError> {
         let (orphan, owner) = (orphan.clone(), owner.to_owned());
         self.change_unflushed(move |c, changed| {

@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{Inbound, NewInbound, Store, StoreError, inbound};
 use crate::clock;
-use crate::session::Source;
+use crate::domain::Source;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct LocalThread {

@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use super::features::{self, Feature};
 use super::{Store, StoreError, chat_columns, lenient, sessions};
-use crate::agent::Reply;
 use crate::clock;
-use crate::session::Session;
-use crate::session::transcript::{Content, Message, Role, Transcript};
+use crate::domain::Reply;
+use crate::domain::Session;
+use crate::domain::transcript::{Content, Message, Role, Transcript};
 
 /// A transcript of so many messages and bytes is read sooner than another thread is woken for it.
 const SHORT: i64 = 100;

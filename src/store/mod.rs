@@ -71,7 +71,7 @@ pub use leases::Orphan;
 pub use local::{LocalMessage, LocalThread};
 pub use look_in::count_pending;
 pub use messages::NewMessage;
-pub use moves::{Departure, Left, TERMINAL};
+pub use moves::{Departure, Left};
 pub use open::{OpenMode, StoreOptions};
 pub use pending::Pending;
 pub use people::Person;
@@ -82,7 +82,7 @@ pub use search::Hit;
 pub use sessions::{SessionFilter, SessionMatch};
 pub use terminals::{Candidate, Terminal, Typed};
 pub use turn_leases::{HeldBy, RENEW_EVERY, TurnLease};
-pub use turns::{Begun, INTERRUPTED, Scribe, TurnEnd};
+pub use turns::{Begun, INTERRUPTED, TurnEnd};
 
 /// A handle that any task may clone and use. The last one dropped closes the database, if [`Store::close`] did not.
 #[derive(Clone)]

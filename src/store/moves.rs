@@ -12,10 +12,7 @@ use super::{
     routing, sessions,
 };
 use crate::clock;
-use crate::session::{Session, Source, TERMINAL_SOURCES, farewell};
-
-/// The name of the terminal among the places that a session can go to.
-pub const TERMINAL: &str = "terminal";
+use crate::domain::{Session, Source, TERMINAL, TERMINAL_SOURCES, farewell};
 
 /// Begins the send key of the note that tells a chat that its session has left.
 const FAREWELL: &str = "left:";

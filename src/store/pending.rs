@@ -1,7 +1,7 @@
 //! Rows that ask for a handoff.
 
 use super::{Store, StoreError, lenient};
-use crate::handoff::Via;
+use crate::domain::RequestedVia;
 
 /// A row that asks for a handoff.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +41,7 @@ impl Store {
                         session_id: row.get(0)?,
                         platform: lenient::text(row, 1)?.unwrap_or_default(),
                         after_turn: row.get(2)?,
-                        foreign: row.get::<_, String>(3)? == Via::Foreign.as_str(),
+                        foreign: row.get::<_, String>(3)? == RequestedVia::Foreign.as_str(),
                     })
                 })?;
                 found.extend(pending.filter(&mut wanted));

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Delivery, NewDelivery, Store, StoreError, deliveries};
 use crate::clock;
-use crate::session::Source;
+use crate::domain::Source;
 
 /// Without letters and digits that look like one another.
 const ALPHABET: &[u8] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";

@@ -12,8 +12,8 @@ use super::messages::{self, NewMessage};
 use super::sessions::{self, NewSession};
 use super::{StoreError, binding, fulltext, retract, turn_leases};
 use crate::clock;
-use crate::session::transcript::Role;
-use crate::session::{ChatType, Source};
+use crate::domain::transcript::Role;
+use crate::domain::{ChatType, Source};
 
 /// A word that stands in no message.
 const WORD: &str = "hermesdrehearsesitswrites";

@@ -5,8 +5,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::features::{self, Feature};
 use super::messages::{self, NewMessage};
 use super::{StoreError, lenient, turns};
-use crate::agent::Reply;
-use crate::session::transcript::Content;
+use crate::domain::Reply;
+use crate::domain::transcript::Content;
 
 /// What a handoff said in a transcript, so that it can be taken back.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]

@@ -15,7 +15,7 @@ use super::journal::Changed;
 use super::sessions::NewSession;
 use super::{Store, StoreError, earlier, lenient, sessions};
 use crate::clock;
-use crate::session::{Session, Source};
+use crate::domain::{Session, Source};
 
 /// The session that a chat is on now.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use super::binding::SOFT_ENDS;
 use super::features::{self, Feature};
 use super::{Store, StoreError, lenient, lineage};
 use crate::clock;
-use crate::session::Session;
+use crate::domain::Session;
 
 /// What is read of a row. The system prompt is long, so [`system_prompt`] reads it where a turn needs it.
 pub(super) const COLUMNS: &str = "id, source, title, model, session_key, chat_id, thread_id, started_at, ended_at, \

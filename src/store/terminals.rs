@@ -6,12 +6,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::messages::NewMessage;
 use super::sessions::{COLUMNS, NewSession};
 use super::{
-    Begun, Scribe, Store, StoreError, agents, journal, lenient, lineage, sessions, turn_leases,
-    turns,
+    Begun, Store, StoreError, agents, journal, lenient, lineage, sessions, turn_leases, turns,
 };
 use crate::clock;
-use crate::session::transcript::Role;
-use crate::session::{Session, TERMINAL_SOURCES};
+use crate::domain::TranscriptWriter;
+use crate::domain::transcript::Role;
+use crate::domain::{Session, TERMINAL_SOURCES};
 
 /// How many sessions are looked at for what "the recent one" may mean.
 const CANDIDATES: i64 = 50;
@@ -127,7 +127,7 @@ impl Store {
         &self,
         session_id: &str,
         text: &str,
-        scribe: Scribe,
+        scribe: TranscriptWriter,
     ) -> Result<Typed, StoreError> {
         let words = NewMessage::text(Role::User, text);
         let (id, turn) = (session_id.to_owned(), self.turn.clone());

@@ -17,9 +17,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 use tokio_util::sync::CancellationToken;
 
 use super::features::{self, Feature};
-use super::{Scribe, Store, StoreError, lenient, lineage, turns};
+use super::{Store, StoreError, lenient, lineage, turns};
 use crate::clock;
-use crate::daemon::identity;
+use crate::domain::TranscriptWriter;
+use crate::process_identity;
 
 /// A holder that gives no sign of life for this many seconds loses the lease.
 const TTL: f64 = 300.0;
@@ -106,10 +107,10 @@ impl TurnLease {
     }
 
     /// Who writes the rows of the turn. The agent that does so takes the lease itself.
-    pub fn scribe(&self) -> Scribe {
+    pub fn scribe(&self) -> TranscriptWriter {
         match self.hold.holder {
-            Some(_) => Scribe::We,
-            None => Scribe::TheAgent,
+            Some(_) => TranscriptWriter::Daemon,
+            None => TranscriptWriter::Agent,
         }
     }
 
@@ -174,8 +175,13 @@ impl Drop for TurnLease {
 
 impl Store {
     /// The lease of a turn that is about to begin.
-    pub fn turn_lease(&self, session_id: &str, platform: &str, scribe: Scribe) -> TurnLease {
-        let holder = (scribe == Scribe::We).then(|| holder(session_id, platform));
+    pub fn turn_lease(
+        &self,
+        session_id: &str,
+        platform: &str,
+        scribe: TranscriptWriter,
+    ) -> TurnLease {
+        let holder = (scribe == TranscriptWriter::Daemon).then(|| holder(session_id, platform));
         TurnLease {
             store: self.clone(),
             session_id: session_id.to_owned(),
@@ -419,7 +425,7 @@ impl Holder<'_> {
             (Some(namespace), Some(_)) => {
                 Some(namespace) == *PID_NAMESPACE && self.is_missing_here()
             }
-            (None, Some(pid)) => self.is_missing_here() && identity::is_nowhere(pid),
+            (None, Some(pid)) => self.is_missing_here() && process_identity::is_nowhere(pid),
             _ => false,
         }
     }
@@ -432,7 +438,7 @@ impl Holder<'_> {
     fn is_missing_here(&self) -> bool {
         self.pid.is_some_and(|pid| {
             let is_gone = kill(Pid::from_raw(pid), None) == Err(Errno::ESRCH);
-            !self.is_ours(pid) && (is_gone || identity::is_zombie(pid))
+            !self.is_ours(pid) && (is_gone || process_identity::is_zombie(pid))
         })
     }
 
@@ -448,6 +454,7 @@ impl Holder<'_> {
         let known_elsewhere = self.namespace.is_some() && self.namespace != *PID_NAMESPACE;
         let pid = self.pid.and_then(|pid| u32::try_from(pid).ok());
         let own = std::process::id();
-        !known_elsewhere && pid.is_some_and(|pid| identity::ancestors(pid).any(|pid| pid == own))
+        !known_elsewhere
+            && pid.is_some_and(|pid| process_identity::ancestors(pid).any(|pid| pid == own))
     }
 }

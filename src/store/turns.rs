@@ -14,19 +14,12 @@ use super::features::{self, Feature};
 use super::messages::{self, NewMessage};
 use super::turn_leases::{self, Hold};
 use super::{Store, StoreError, chat_columns, lenient, lineage, sessions};
-use crate::agent::{Reply, Usage};
 use crate::clock;
-use crate::session::transcript::{Content, Role};
+use crate::domain::transcript::{Content, Role};
+use crate::domain::{Reply, TranscriptWriter, Usage};
 
 /// How a reply that was cut off is marked in the transcript.
 pub const INTERRUPTED: &str = "interrupted";
-
-/// Who writes the rows of a turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scribe {
-    We,
-    TheAgent,
-}
 
 /// How a turn begins.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,7 +54,7 @@ impl Store {
         &self,
         session_id: &str,
         text: &str,
-        scribe: Scribe,
+        scribe: TranscriptWriter,
     ) -> Result<Begun, StoreError> {
         let words = NewMessage::text(Role::User, text);
         let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
@@ -163,19 +156,19 @@ pub(super) fn begin(
     c: &Connection,
     session_id: &str,
     words: &NewMessage,
-    scribe: Scribe,
+    scribe: TranscriptWriter,
 ) -> Result<Begun, StoreError> {
-    if scribe == Scribe::TheAgent
+    if scribe == TranscriptWriter::Agent
         && let Some(asked) = asked_before(c, session_id, &words.content.encode())?
     {
         return Ok(Begun::Asked(asked));
     }
     let (row, kept, written) = match scribe {
-        Scribe::We => {
+        TranscriptWriter::Daemon => {
             let row = messages::append_one(c, session_id, words.clone())?;
             (row, None, Some(row))
         }
-        Scribe::TheAgent => {
+        TranscriptWriter::Agent => {
             // An agent that writes the rows may not know of this column.
             chat_columns::touch(c, session_id, clock::now())?;
             let kept = (words.content.encode(), messages::count(c, session_id)?);

@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::{Seat, Terminals};
+use crate::domain::TERMINAL_SOURCES;
 use crate::events::Event;
-use crate::session::TERMINAL_SOURCES;
 use crate::store::{StoreError, Terminal};
 use crate::turn::patiently;
 

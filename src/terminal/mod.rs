@@ -16,9 +16,9 @@ pub use leave::Reason;
 pub use open::{Opened, Opening};
 pub use say::Outcome;
 
+use crate::domain::TERMINAL_SOURCES;
 use crate::events::Bus;
 use crate::router::Router;
-use crate::session::TERMINAL_SOURCES;
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::turn::{Chosen, Streamed, TurnError, Turns};

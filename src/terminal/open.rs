@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use super::{Seat, Terminals};
 use crate::clock;
+use crate::domain::TERMINAL;
+use crate::domain::{Session, title};
 use crate::events::Event;
 use crate::handoff::request::{Refusal, RequestError, turn_elsewhere};
 use crate::handoff::which;
-use crate::session::{Session, title};
-use crate::store::{BusyElsewhere, StoreError, TERMINAL};
+use crate::store::{BusyElsewhere, StoreError};
 
 /// What a terminal wants.
 #[derive(Debug, Clone, Default)]

@@ -9,11 +9,12 @@ use tracing::Instrument;
 
 use super::open::refusal;
 use super::{LiveTurn, Seat, Terminals};
-use crate::agent::{Agent, Prompt, Reply};
+use crate::agent::{Agent, Prompt};
+use crate::domain::Reply;
+use crate::domain::TERMINAL_SOURCES;
 use crate::handoff::request::{RequestError, stopping};
 use crate::message_id;
 use crate::router::LONGEST_MESSAGE;
-use crate::session::TERMINAL_SOURCES;
 use crate::store::{Store, StoreError, TurnEnd, Typed};
 use crate::turn::{Lease, TurnError, Waited, kept_busy, patiently};
 

@@ -6,8 +6,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Streamed;
+use crate::domain::Source;
 use crate::platform::{Platform, PlatformError};
-use crate::session::{Source, unfinished};
+use crate::session::unfinished;
 use crate::store::{Draft, Store, StoreError};
 
 /// What stands behind an answer that is still being written.

@@ -25,16 +25,18 @@ pub use questions::{Heard, Patience, Questions, Shows};
 pub use waiting::{Waited, kept_busy};
 
 pub use crate::agent::Streamed;
-use crate::agent::{Agent, AgentError, Agents, Prompt, Pulse, Reply, Sink};
+use crate::agent::{Agent, AgentError, Agents, Prompt, Pulse, Sink};
 use crate::caught::caught;
 use crate::clock;
 use crate::current::Current;
+use crate::domain::Reply;
+use crate::domain::Session;
+use crate::domain::TranscriptWriter;
+use crate::domain::transcript::Transcript;
 use crate::events::{Bus, Event};
 use crate::message_id;
 use crate::metrics::Metrics;
-use crate::session::Session;
-use crate::session::transcript::Transcript;
-use crate::store::{Scribe, Store, StoreError};
+use crate::store::{Store, StoreError};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
@@ -80,7 +82,7 @@ pub struct Probe {
 pub const PROBE: &str = "probe";
 
 /// Who answers, and who writes that down; or why nobody can.
-pub type Chosen = Result<(Arc<dyn Agent>, Scribe), TurnError>;
+pub type Chosen = Result<(Arc<dyn Agent>, TranscriptWriter), TurnError>;
 
 /// Runs turns with whichever agent is to answer.
 pub struct Turns {

@@ -7,20 +7,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use hermesd::agent::{Agent, AgentError, Agents, Prompt, Reply, Sink};
+use hermesd::agent::{Agent, AgentError, Agents, Prompt, Sink};
 use hermesd::client::Client;
 use hermesd::config::{self, Config, Overrides};
 use hermesd::control::{Doorman, listener};
 use hermesd::daemon::{Daemon, DaemonError, Stopped};
+use hermesd::domain::Reply;
+use hermesd::domain::TranscriptWriter;
+use hermesd::domain::{ChatType, Source};
+use hermesd::domain::{HomeChannel, ThreadOutcome};
 use hermesd::events::Bus;
 use hermesd::platform::local::Local;
-use hermesd::platform::{
-    Capabilities, Home as HomeChannel, Opened, Outgoing, Platform, PlatformError,
-};
+use hermesd::platform::{Capabilities, Outgoing, Platform, PlatformError};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
-use hermesd::session::{ChatType, Source};
 use hermesd::shutdown::Shutdown;
-use hermesd::store::{Scribe, Store};
+use hermesd::store::Store;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -101,7 +102,7 @@ impl Platform for Scripted {
         _home: &HomeChannel,
         title: &str,
         open_key: &str,
-    ) -> Result<Opened, PlatformError> {
+    ) -> Result<ThreadOutcome, PlatformError> {
         self.opened.fetch_add(1, Ordering::Relaxed);
         self.opening.acquire().await.expect("open").forget();
         if self.panics.load(Ordering::Relaxed) > 0 {
@@ -110,7 +111,7 @@ impl Platform for Scripted {
         }
         match self.threads.lock().unwrap().pop_front() {
             Some(error) => Err(error),
-            None => Ok(Opened::Thread {
+            None => Ok(ThreadOutcome::Thread {
                 id: open_key.replace(':', "-"),
                 title: title.to_owned(),
                 repeated: false,
@@ -119,9 +120,9 @@ impl Platform for Scripted {
         }
     }
 
-    fn source_of(&self, home: &HomeChannel, opened: &Opened) -> Source {
+    fn source_of(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
         let mut source = Source::new("telegram", ChatType::Dm, &home.chat_id);
-        if let Opened::Thread { id, .. } = opened {
+        if let ThreadOutcome::Thread { id, .. } = opened {
             source.thread_id = Some(id.clone());
         }
         source
@@ -175,10 +176,10 @@ impl Agent for ScriptedAgent {
         "scripted"
     }
 
-    fn scribe(&self, _source: &str) -> Scribe {
+    fn scribe(&self, _source: &str) -> TranscriptWriter {
         match self.writes.load(Ordering::Relaxed) {
-            true => Scribe::TheAgent,
-            false => Scribe::We,
+            true => TranscriptWriter::Agent,
+            false => TranscriptWriter::Daemon,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A terminal session with a history to hand off.
 
-use hermesd::session::transcript::Role;
+use hermesd::domain::transcript::Role;
 use hermesd::store::NewMessage;
 use serde_json::{Value, json};
 
@@ -46,8 +46,8 @@ pub fn add_session(home: &Home, id: &str, title: &str) {
 }
 
 /// The home channel of every platform, for tests that claim a handoff themselves.
-pub fn home_channel(_platform: &str) -> Option<hermesd::platform::Home> {
-    Some(hermesd::platform::Home {
+pub fn home_channel(_platform: &str) -> Option<hermesd::domain::HomeChannel> {
+    Some(hermesd::domain::HomeChannel {
         chat_id: "home".into(),
         name: None,
         thread_id: None,
@@ -55,8 +55,8 @@ pub fn home_channel(_platform: &str) -> Option<hermesd::platform::Home> {
     })
 }
 
-pub fn no_thread() -> hermesd::platform::Opened {
-    hermesd::platform::Opened::chat("none")
+pub fn no_thread() -> hermesd::domain::ThreadOutcome {
+    hermesd::domain::ThreadOutcome::chat("none")
 }
 
 /// All that a handoff may change, as one value: a failed one has to leave it as it was.

@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::{
 use reqwest::Url;
 
 use crate::agent::enclosed::{self, MOST_IMAGES};
-use crate::session::{Attachment, FileKind};
+use crate::domain::{Attachment, FileKind};
 
 /// All that goes whole with one prompt, in bytes: a prompt is one line, and there are agents that read no longer ones than
 /// 50 MiB.

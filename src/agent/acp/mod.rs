@@ -18,9 +18,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::process::Program;
 use super::supervised::Supervised;
-use super::{Agent, AgentError, Answered, Prompt, Question, Reply, Sink};
-use crate::session::transcript::Message;
-use crate::store::{Scribe, Store};
+use super::{Agent, AgentError, Prompt, Sink};
+use crate::domain::TranscriptWriter;
+use crate::domain::transcript::Message;
+use crate::domain::{Question, QuestionAnswer, Reply};
+use crate::store::Store;
 use crate::turn::PROBE;
 use connection::{Connection, Known, Update};
 
@@ -121,10 +123,10 @@ impl Agent for Acp {
         "acp"
     }
 
-    fn scribe(&self, source: &str) -> Scribe {
+    fn scribe(&self, source: &str) -> TranscriptWriter {
         match source {
-            OWN_SOURCE => Scribe::TheAgent,
-            _ => Scribe::We,
+            OWN_SOURCE => TranscriptWriter::Agent,
+            _ => TranscriptWriter::Daemon,
         }
     }
 
@@ -286,8 +288,8 @@ async fn permit(
         open: false,
     };
     let chosen = match sink.ask(question).await {
-        Answered::Choice(at) => request.options.get(at),
-        Answered::Words(_) | Answered::Nobody => None,
+        QuestionAnswer::Choice(at) => request.options.get(at),
+        QuestionAnswer::Words(_) | QuestionAnswer::Nobody => None,
     };
     match chosen.or_else(|| no(&request.options)) {
         Some(option) => RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(

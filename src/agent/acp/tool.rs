@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::{
 };
 
 use super::diff;
-use crate::agent::Part;
+use crate::domain::QuestionPart;
 
 /// More are not remembered: an agent that never ends its calls must not fill our memory.
 const MOST_CALLS: usize = 256;
@@ -48,7 +48,7 @@ fn merged(known: ToolCallUpdateFields, new: ToolCallUpdateFields) -> ToolCallUpd
 }
 
 /// All of it, character by character.
-pub(super) fn subject(call: &ToolCallUpdateFields) -> Vec<Part> {
+pub(super) fn subject(call: &ToolCallUpdateFields) -> Vec<QuestionPart> {
     let kind = call.kind.and_then(|kind| serde_json::to_value(kind).ok());
     let kind = kind.and_then(|kind| Some(format!("Tool ({})", kind.as_str()?)));
     let title = match (&call.title, &call.name) {
@@ -56,21 +56,24 @@ pub(super) fn subject(call: &ToolCallUpdateFields) -> Vec<Part> {
         (title, name) => title.clone().or_else(|| name.clone()),
     };
     let title = title.unwrap_or_else(|| "(the agent does not name it)".to_owned());
-    let mut parts = vec![Part::new(kind.unwrap_or_else(|| "Tool".to_owned()), title)];
+    let mut parts = vec![QuestionPart::new(
+        kind.unwrap_or_else(|| "Tool".to_owned()),
+        title,
+    )];
     let input = call.raw_input.as_ref().filter(|input| !input.is_null());
-    parts.extend(input.map(|input| Part::new("Input", in_words(input))));
+    parts.extend(input.map(|input| QuestionPart::new("Input", in_words(input))));
     for content in call.content.iter().flatten() {
         parts.push(match content {
             ToolCallContent::Diff(diff) => {
                 let path = diff.path.display().to_string();
                 let old = diff.old_text.as_deref();
-                Part::new("Change", diff::unified(&path, old, &diff.new_text))
+                QuestionPart::new("Change", diff::unified(&path, old, &diff.new_text))
             }
             ToolCallContent::Content(content) => match &content.content {
-                ContentBlock::Text(text) => Part::new("Content", text.text.as_str()),
-                other => Part::new("Content", json(other)),
+                ContentBlock::Text(text) => QuestionPart::new("Content", text.text.as_str()),
+                other => QuestionPart::new("Content", json(other)),
             },
-            other => Part::new("Content", json(other)),
+            other => QuestionPart::new("Content", json(other)),
         });
     }
     let places = call.locations.iter().flatten();
@@ -81,7 +84,7 @@ pub(super) fn subject(call: &ToolCallUpdateFields) -> Vec<Part> {
         })
         .collect();
     if !places.is_empty() {
-        parts.push(Part::new("Files", places.join("\n")));
+        parts.push(QuestionPart::new("Files", places.join("\n")));
     }
     parts
 }
@@ -125,10 +128,16 @@ mod tests {
             ("Input", "{\n  \"path\": \"/a\"\n}"),
             ("Change", "--- /a\n+++ /a\n@@ -1,1 +1,1 @@\n-x\n+y"),
         ];
-        assert_eq!(parts, expected.map(|(label, text)| Part::new(label, text)));
+        assert_eq!(
+            parts,
+            expected.map(|(label, text)| QuestionPart::new(label, text))
+        );
         calls.hear(update(json!({"toolCallId": "1", "status": "completed"})));
         let bare = update(json!({"toolCallId": "1"}));
         let parts = subject(&calls.about(&bare));
-        assert_eq!(parts, [Part::new("Tool", "(the agent does not name it)")]);
+        assert_eq!(
+            parts,
+            [QuestionPart::new("Tool", "(the agent does not name it)")]
+        );
     }
 }

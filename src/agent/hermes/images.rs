@@ -6,7 +6,7 @@ use serde_json::json;
 use super::backend::Backend;
 use crate::agent::AgentError;
 use crate::agent::enclosed::{self, MOST_IMAGES};
-use crate::session::{Attachment, FileKind};
+use crate::domain::{Attachment, FileKind};
 
 /// The largest picture that Hermes takes where it looks at the size.
 const LARGEST: u64 = 25 << 20;

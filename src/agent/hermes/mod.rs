@@ -18,9 +18,10 @@ pub use find::python;
 
 use super::process::Program;
 use super::supervised::{Served, Supervised};
-use super::{Agent, AgentError, Answered, Part, Prompt, Question, Reply, Sink, Usage};
-use crate::session::transcript::{HIDDEN, Role, Transcript};
-use crate::store::Scribe;
+use super::{Agent, AgentError, Prompt, Sink};
+use crate::domain::TranscriptWriter;
+use crate::domain::transcript::{HIDDEN, Role, Transcript};
+use crate::domain::{Question, QuestionAnswer, QuestionPart, Reply, Usage};
 use crate::turn::PROBE;
 use backend::{Backend, Event, Listening};
 use sessions::{Open, Slot};
@@ -103,8 +104,8 @@ impl Agent for Hermes {
         "hermes"
     }
 
-    fn scribe(&self, _source: &str) -> Scribe {
-        Scribe::TheAgent
+    fn scribe(&self, _source: &str) -> TranscriptWriter {
+        TranscriptWriter::Agent
     }
 
     fn rests(&self) -> bool {
@@ -331,8 +332,10 @@ async fn approve(sink: &Sink<'_>, payload: &Value) -> &'static str {
         .collect();
     let named = |key: &str| payload[key].as_str().filter(|text| !text.trim().is_empty());
     let command = named("command").unwrap_or("(Hermes does not say what)");
-    let why = named("description").map(|why| Part::new("Why it asks", why));
-    let subject = [Part::new("Command", command)].into_iter().chain(why);
+    let why = named("description").map(|why| QuestionPart::new("Why it asks", why));
+    let subject = [QuestionPart::new("Command", command)]
+        .into_iter()
+        .chain(why);
     let question = Question {
         ask: "May I run this?".to_owned(),
         subject: subject.collect(),
@@ -343,8 +346,8 @@ async fn approve(sink: &Sink<'_>, payload: &Value) -> &'static str {
         open: false,
     };
     match sink.ask(question).await {
-        Answered::Choice(at) => choices.get(at).map_or("deny", |(name, _)| name),
-        Answered::Words(_) | Answered::Nobody => "deny",
+        QuestionAnswer::Choice(at) => choices.get(at).map_or("deny", |(name, _)| name),
+        QuestionAnswer::Words(_) | QuestionAnswer::Nobody => "deny",
     }
 }
 
@@ -362,9 +365,9 @@ async fn clarify(sink: &Sink<'_>, payload: &Value) -> String {
         open: true,
     };
     match sink.ask(question).await {
-        Answered::Choice(at) => choices.get(at).cloned().unwrap_or_default(),
-        Answered::Words(words) => words,
-        Answered::Nobody => String::new(),
+        QuestionAnswer::Choice(at) => choices.get(at).cloned().unwrap_or_default(),
+        QuestionAnswer::Words(words) => words,
+        QuestionAnswer::Nobody => String::new(),
     }
 }
 

@@ -12,7 +12,8 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
-use super::{Agent, AgentError, Prompt, Reply, Sink};
+use super::{Agent, AgentError, Prompt, Sink};
+use crate::domain::Reply;
 use endpoint::Endpoint;
 use request::Request;
 

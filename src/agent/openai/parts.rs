@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::agent::enclosed::{self, MOST_IMAGES};
-use crate::session::{Attachment, FileKind};
+use crate::domain::{Attachment, FileKind};
 
 pub(super) async fn parts(attachments: &[Attachment]) -> Vec<Value> {
     let (mut parts, mut images) = (Vec::new(), 0);

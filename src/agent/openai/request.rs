@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::parts;
 use crate::agent::Prompt;
-use crate::session::transcript::{Content, Message, Role};
+use crate::domain::transcript::{Content, Message, Role};
 
 /// What a tool call that nobody answered is answered with.
 const NO_RESULT: &str = "(interrupted: there is no result)";
@@ -237,8 +237,8 @@ fn call(call: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Session;
-    use crate::session::transcript::Transcript;
+    use crate::domain::Session;
+    use crate::domain::transcript::Transcript;
 
     fn row(id: i64, role: Role, text: &str) -> Message {
         Message::of(id, role, text)

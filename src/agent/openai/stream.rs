@@ -10,7 +10,8 @@ use serde_json::Value;
 use tokio_stream::StreamExt;
 
 use super::endpoint::explain;
-use crate::agent::{AgentError, Reply, Sink, Usage};
+use crate::agent::{AgentError, Sink};
+use crate::domain::{Reply, Usage};
 
 /// The longest reply that is taken.
 const LONGEST_REPLY: usize = 4 << 20;

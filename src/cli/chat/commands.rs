@@ -3,7 +3,7 @@
 use super::{Chat, Next, Sent};
 use crate::cli::handoff::{self, Clocks};
 use crate::cli::{CliError, sessions, terminal};
-use crate::command::{self, Command, Place};
+use crate::domain::slash_command::{self, Command, Place};
 use crate::protocol::{
     Call, ChatOpen, ChatView, HandoffRequest, HandoffView, ResumedView, SessionRename,
     SessionResume, SessionView,
@@ -17,7 +17,7 @@ impl Chat<'_> {
         match command {
             // Not offered here, so that nobody gets here with them.
             Command::Retry | Command::Status | Command::Sethome => {}
-            Command::Help => self.out.line(command::help(Place::Terminal))?,
+            Command::Help => self.out.line(slash_command::help(Place::Terminal))?,
             Command::Quit => return Ok(Next::Leave),
             // Between turns there is nothing to interrupt.
             Command::Stop => self.out.line("There is nothing to stop.")?,

@@ -19,7 +19,7 @@ use rustyline::{Cmd, Config, Context, EventHandler, Helper, KeyCode, KeyEvent, M
 use tokio::sync::mpsc;
 
 use crate::cli::output;
-use crate::command::{self, Place};
+use crate::domain::slash_command::{self, Place};
 
 const PROMPT: &str = "> ";
 /// How many lines the arrow keys bring back.
@@ -363,7 +363,7 @@ impl Helper for Completing {}
 /// Where the word begins that is completed, and what it can become.
 fn complete(typed: &str, offers: &Offers) -> (usize, Vec<String>) {
     let (start, words) = match typed.split_once(' ') {
-        None => (0, command::words(Place::Terminal)),
+        None => (0, slash_command::words(Place::Terminal)),
         Some(("/handoff", _)) => (9, offers.platforms.clone()),
         Some(("/resume", _)) => (8, offers.sessions.clone()),
         Some(_) => return (0, Vec::new()),

@@ -17,8 +17,8 @@ use super::markdown::Markdown;
 use super::output::{self, BOLD, FAINT, Output};
 use super::{CliError, sessions, terminal};
 use crate::client::{Client, News};
-use crate::command::{self, Place, Typed};
 use crate::config::Config;
+use crate::domain::slash_command::{self, Place, Typed};
 use crate::protocol::{
     Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
     ResumedView, SessionResume, SessionView, TranscriptWish,
@@ -196,7 +196,7 @@ impl Chat<'_> {
         if line.trim().is_empty() {
             return Ok(Next::GoOn);
         }
-        match command::read(&line, Place::Terminal) {
+        match slash_command::read(&line, Place::Terminal) {
             Typed::Words => {
                 self.spoken = true;
                 self.say(&line).await
@@ -305,7 +305,7 @@ impl Chat<'_> {
             return self.out.line(self.out.styled(BOLD, &format!("\n{text}")));
         }
         let moved_to = match &event.event {
-            EventKind::SessionMoved { to, .. } if to != crate::store::TERMINAL => to,
+            EventKind::SessionMoved { to, .. } if to != crate::domain::TERMINAL => to,
             EventKind::HandoffEnded {
                 state, platform, ..
             } if state == "completed" => platform,

@@ -1,6 +1,6 @@
 //! An agent's question on the screen of a terminal.
 
-use crate::agent::{Part, Question};
+use crate::domain::{Question, QuestionPart};
 use crate::protocol::EventKind;
 use crate::turn::questions::TERMINAL;
 use crate::turn::questions::words::{self, Whole};
@@ -43,7 +43,7 @@ fn in_words(event: &EventKind, width: Option<usize>) -> Option<String> {
         ask: ask.clone(),
         subject: subject
             .iter()
-            .map(|part| Part::new(part.label.as_str(), part.text.as_str()))
+            .map(|part| QuestionPart::new(part.label.as_str(), part.text.as_str()))
             .collect(),
         choices: choices.clone(),
         open: *open,

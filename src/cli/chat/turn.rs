@@ -10,7 +10,7 @@ use crate::cli::CliError;
 use crate::cli::markdown::Markdown;
 use crate::cli::output::{BOLD, FAINT, Output, to_stderr};
 use crate::client::{ClientError, News};
-use crate::command::{self, Command, Place, Typed};
+use crate::domain::slash_command::{self, Command, Place, Typed};
 use crate::protocol::{Call, ChatSay, ChatTurnView, EventKind, Nothing};
 
 const TICK: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ impl Chat<'_> {
                     }
                     // What was typed unseen was typed before the question: it is no answer to it.
                     Heard::Line(line)
-                    | Heard::Unseen(line) => match command::read(&line, Place::Terminal) {
+                    | Heard::Unseen(line) => match slash_command::read(&line, Place::Terminal) {
                         Typed::Command(Command::Stop, _) => stop(client).await?,
                         Typed::Command(Command::Quit, _) => {
                             screen.close()?;
@@ -111,7 +111,7 @@ impl Chat<'_> {
 
     /// Whether a line is for a question of the agent's.
     pub(super) fn is_answer(&self, line: &str) -> bool {
-        !self.asked.is_empty() && matches!(command::read(line, Place::Terminal), Typed::Words)
+        !self.asked.is_empty() && matches!(slash_command::read(line, Place::Terminal), Typed::Words)
     }
 
     /// Gives the agent its answer to one of the open questions.

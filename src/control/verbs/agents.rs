@@ -3,8 +3,8 @@
 use super::{Answer, answer, refused};
 use crate::agent::Standing;
 use crate::control::Desk;
+use crate::domain::TranscriptWriter;
 use crate::protocol::{AgentTestView, AgentView};
-use crate::store::Scribe;
 
 /// What is shown of a reply to the test.
 const FIRST_WORDS: usize = 200;
@@ -22,7 +22,8 @@ pub(super) fn list(desk: &Desk) -> Answer {
             detail,
             model: ready.and_then(|agent| agent.model()),
             default: name == agents.default_name(),
-            keeps_transcript: ready.is_some_and(|agent| agent.scribe("cli") == Scribe::TheAgent),
+            keeps_transcript: ready
+                .is_some_and(|agent| agent.scribe("cli") == TranscriptWriter::Agent),
         }
     };
     answer(&agents.all().map(view).collect::<Vec<_>>())

@@ -2,10 +2,10 @@
 
 use super::{Answer, LONGEST_LIST, USUAL_LIST, answer, not_found, refused};
 use crate::control::{Desk, views};
+use crate::domain::{Handoff, HandoffState, RequestedVia};
 use crate::events::Event;
 use crate::handoff::request::{self, Wish};
 use crate::handoff::which::{ChosenBy, resolve};
-use crate::handoff::{Handoff, State, Via};
 use crate::message_id;
 use crate::protocol::{HandoffList, HandoffRequest, RpcError};
 use crate::session::Terminal;
@@ -33,8 +33,14 @@ pub(super) async fn request(desk: &Desk, wish: HandoffRequest) -> Answer {
 async fn ask(desk: &Desk, wish: &Wish) -> Result<(Handoff, Option<ChosenBy>), RpcError> {
     desk.store.expect_write();
     let is_busy = |session: &str| desk.turns.is_busy(session);
-    let (handoff, chosen_by) =
-        request::request(&desk.store, &desk.platforms, is_busy, wish, Via::Socket).await?;
+    let (handoff, chosen_by) = request::request(
+        &desk.store,
+        &desk.platforms,
+        is_busy,
+        wish,
+        RequestedVia::Socket,
+    )
+    .await?;
     desk.bus.tell_requested(&handoff);
     desk.queue.requested(&handoff);
     Ok((handoff, chosen_by))
@@ -86,7 +92,7 @@ pub(in crate::control) fn show(desk: &Desk, id: i64) -> Answer {
 pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
     let handoff = find(desk, id)?;
     let stopped = match handoff.state {
-        State::Pending => {
+        HandoffState::Pending => {
             let withdrawn = desk
                 .store
                 .withdraw_handoff(&handoff.session_id, "cancelled")
@@ -111,15 +117,15 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
                     id,
                     session_id,
                     platform,
-                    state: State::Failed,
+                    state: HandoffState::Failed,
                     error: Some("cancelled".into()),
                 });
             }
             // It may have been claimed in this moment; then it is stopped like any running one.
             withdrawn || stop_running(desk, id).await?
         }
-        State::Running => stop_running(desk, id).await?,
-        State::Completed | State::Failed => false,
+        HandoffState::Running => stop_running(desk, id).await?,
+        HandoffState::Completed | HandoffState::Failed => false,
     };
     if !stopped {
         let now = find(desk, id)?;
@@ -147,7 +153,7 @@ async fn stop_running(desk: &Desk, id: i64) -> Result<bool, RpcError> {
 
 pub(super) async fn retry(desk: &Desk, id: i64) -> Answer {
     let handoff = find(desk, id)?;
-    if handoff.state != State::Failed {
+    if handoff.state != HandoffState::Failed {
         let message = format!(
             "handoff {id} is {}, and only a failed one can be tried again",
             handoff.state.as_str()

@@ -6,8 +6,9 @@ use teloxide_core::types::UserId;
 
 use super::hear::Me;
 use super::{NAME, Telegram, place};
-use crate::platform::{Finding, Home, PlatformError};
-use crate::session::{ChatType, Source};
+use crate::domain::HomeChannel;
+use crate::domain::{ChatType, Source};
+use crate::platform::{Finding, PlatformError};
 
 const TOKEN: &str = "telegram token";
 const HOME: &str = "telegram home channel";
@@ -17,7 +18,7 @@ pub(super) const REMOVE_WEBHOOK: &str = "stop the program that set it, or give t
 const TOPICS: &str = "telegram topics";
 
 impl Telegram {
-    pub(super) async fn look_around(&self, home: Option<&Home>) -> Vec<Finding> {
+    pub(super) async fn look_around(&self, home: Option<&HomeChannel>) -> Vec<Finding> {
         let me = match self.api.call(GetMe::new()).await.map_err(Into::into) {
             Ok(answer) => Me::of(&answer),
             Err(PlatformError::Unauthorized(reason)) => {
@@ -78,7 +79,7 @@ impl Telegram {
         Ok((!url.is_empty()).then(|| host.unwrap_or_else(|| "an odd address".into())))
     }
 
-    async fn topics(&self, home: &Home, kind: place::Kind, me: &Me) -> Finding {
+    async fn topics(&self, home: &HomeChannel, kind: place::Kind, me: &Me) -> Finding {
         let instead = "handoffs go to the chat itself";
         match kind.chat_type {
             ChatType::Dm if me.topics => Finding::good(TOPICS, "the bot can open them here"),
@@ -113,7 +114,7 @@ impl Telegram {
         }
     }
 
-    async fn may_open_topics(&self, home: &Home, me: &Me) -> Result<bool, PlatformError> {
+    async fn may_open_topics(&self, home: &HomeChannel, me: &Me) -> Result<bool, PlatformError> {
         let chat = Source::new(NAME, ChatType::Group, &home.chat_id);
         let ask = |to: Source| {
             let asked = GetChatMember::new(place::recipient(&to), UserId(me.id));

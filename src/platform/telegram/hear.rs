@@ -11,8 +11,9 @@ use super::moved::Moves;
 use super::origin::{forwarded_from, mark, moved, unmarked};
 use super::place;
 use crate::config::TelegramConfig;
-use crate::platform::{Incoming, Press, RemoteFile, Said};
-use crate::session::FileKind;
+use crate::domain::FileKind;
+use crate::domain::RemoteFile;
+use crate::platform::{Incoming, Press, Said};
 
 /// How much of a message that is replied to the agent is shown.
 const LONGEST_QUOTE: usize = 500;

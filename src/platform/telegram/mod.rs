@@ -20,13 +20,11 @@ use serde_json::Value;
 use teloxide_core::payloads::{CreateForumTopic, DeleteWebhook, GetChat, GetMe, SetMyCommands};
 use teloxide_core::types::BotCommand;
 
-use super::{
-    Capabilities, Finding, Home, Line, Opened, Outgoing, Pace, Platform, PlatformError, Press,
-    Rate, RemoteFile,
-};
-use crate::command::{self, Place};
+use super::{Capabilities, Finding, Line, Outgoing, Pace, Platform, PlatformError, Press, Rate};
 use crate::config::{Config, TelegramConfig};
-use crate::session::{ChatType, Source};
+use crate::domain::slash_command::{self, Place};
+use crate::domain::{ChatType, Source};
+use crate::domain::{HomeChannel, RemoteFile, ThreadOutcome};
 use crate::store::Store;
 use call::Api;
 use hear::Me;
@@ -90,7 +88,7 @@ impl Telegram {
     }
 
     async fn menu(&self) {
-        let commands = command::menu(Place::Chat)
+        let commands = slash_command::menu(Place::Chat)
             .map(|(word, what)| BotCommand::new(word, what))
             .collect::<Vec<_>>();
         if let Err(error) = self.api.call(SetMyCommands::new(commands)).await {
@@ -116,7 +114,7 @@ impl Telegram {
         }
     }
 
-    async fn chat(&self, home: &Home) -> Result<place::Kind, PlatformError> {
+    async fn chat(&self, home: &HomeChannel) -> Result<place::Kind, PlatformError> {
         let to = Source::new(NAME, ChatType::Dm, &home.chat_id);
         let get =
             |to: Source| async move { self.api.call(GetChat::new(place::recipient(&to))).await };
@@ -175,7 +173,7 @@ impl Platform for Telegram {
         Ok(())
     }
 
-    async fn examine(&self, home: Option<&Home>) -> Vec<Finding> {
+    async fn examine(&self, home: Option<&HomeChannel>) -> Vec<Finding> {
         self.look_around(home).await
     }
 
@@ -193,10 +191,10 @@ impl Platform for Telegram {
 
     async fn open_thread(
         &self,
-        home: &Home,
+        home: &HomeChannel,
         title: &str,
         _open_key: &str,
-    ) -> Result<Opened, PlatformError> {
+    ) -> Result<ThreadOutcome, PlatformError> {
         let kind = self.chat(home).await?;
         let me = self.me();
         let instead = |mut reason: String| {
@@ -227,7 +225,7 @@ impl Platform for Telegram {
         };
         match self.following(&to, create).await {
             Ok(topic) => match topic.get("message_thread_id").and_then(Value::as_i64) {
-                Some(id) => Ok(Opened::Thread {
+                Some(id) => Ok(ThreadOutcome::Thread {
                     id: id.to_string(),
                     title: title.to_owned(),
                     repeated: false,
@@ -242,10 +240,10 @@ impl Platform for Telegram {
         }
     }
 
-    fn source_of(&self, home: &Home, opened: &Opened) -> Source {
+    fn source_of(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
         let chat_id = self.moves.current(&home.chat_id);
         place::of_home(
-            &Home {
+            &HomeChannel {
                 chat_id,
                 ..home.clone()
             },

@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 
 use super::Telegram;
 use super::failure::Failure;
+use crate::domain::Source;
 use crate::platform::PlatformError;
-use crate::session::Source;
 
 #[derive(Default)]
 pub(super) struct Moves {

@@ -7,8 +7,8 @@ use teloxide_core::types::{
 };
 
 use super::NAME;
-use crate::platform::{Home, Opened};
-use crate::session::{ChatType, Source};
+use crate::domain::{ChatType, Source};
+use crate::domain::{HomeChannel, ThreadOutcome};
 
 /// The topic that every forum has. Its messages do not say so, and it is not addressed by it either.
 pub(super) const GENERAL: &str = "1";
@@ -87,10 +87,10 @@ impl Kind {
     }
 
     /// The home chat itself, when no fresh topic can be had.
-    pub(super) fn home(self, home: &Home, reason: String) -> Opened {
+    pub(super) fn home(self, home: &HomeChannel, reason: String) -> ThreadOutcome {
         let general = self.forum && self.chat_type == ChatType::Group;
         let thread_id = home.thread_id.clone();
-        Opened::Chat {
+        ThreadOutcome::Chat {
             reason,
             within: Some(self.chat_type),
             thread_id: thread_id.or_else(|| general.then(|| GENERAL.to_owned())),
@@ -99,15 +99,15 @@ impl Kind {
 }
 
 /// Where the person's next message in the home will come from.
-pub(super) fn of_home(home: &Home, opened: &Opened) -> Source {
+pub(super) fn of_home(home: &HomeChannel, opened: &ThreadOutcome) -> Source {
     let guessed = match home.chat_id.starts_with(['-', '@']) {
         true => ChatType::Group,
         false => ChatType::Dm,
     };
     let chat_type = opened.within().unwrap_or(guessed);
     let (thread_id, name) = match opened {
-        Opened::Thread { id, title, .. } => (Some(id.clone()), Some(title.clone())),
-        Opened::Chat { thread_id, .. } => (thread_id.clone(), home.name.clone()),
+        ThreadOutcome::Thread { id, title, .. } => (Some(id.clone()), Some(title.clone())),
+        ThreadOutcome::Chat { thread_id, .. } => (thread_id.clone(), home.name.clone()),
     };
     Source {
         chat_name: name,
@@ -155,7 +155,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::session::{KeyRules, session_key};
+    use crate::domain::{KeyRules, session_key};
 
     #[derive(Debug, Clone, Copy, PartialEq)]
     enum Spot {
@@ -234,7 +234,7 @@ mod tests {
                 Spot::PrivateTopic | Spot::Private => id as u64,
                 _ => other,
             };
-            let home = Home {
+            let home = HomeChannel {
                 chat_id: chat["id"].to_string(),
                 name: None,
                 thread_id: None,
@@ -242,7 +242,7 @@ mod tests {
             };
             let kind = Kind::of(&chat);
             let opened = match spot.is_topic() {
-                true => Opened::Thread {
+                true => ThreadOutcome::Thread {
                     id: topic.to_string(),
                     title: "t".into(),
                     repeated: false,

@@ -17,9 +17,11 @@ use super::call::{message_id, network};
 use super::failure::{Failure, Meaning};
 use super::format::{html, plain};
 use super::{NAME, Telegram, place};
+use crate::domain::Source;
+use crate::domain::{Button, RemoteFile};
 use crate::platform::download::{save, save_file};
-use crate::platform::{Button, Outgoing, PlatformError, RemoteFile};
-use crate::session::{Source, open_below};
+use crate::platform::{Outgoing, PlatformError};
+use crate::session::open_below;
 
 /// What a button may bring back.
 const LONGEST_DATA: usize = 64;

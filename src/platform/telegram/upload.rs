@@ -15,7 +15,7 @@ use tokio_util::io::ReaderStream;
 use super::call::{message_id, silence};
 use super::failure::Failure;
 use super::{Telegram, place};
-use crate::session::Source;
+use crate::domain::Source;
 
 /// An upload of which nothing moves for so long has failed.
 const IDLE: Duration = Duration::from_secs(60);

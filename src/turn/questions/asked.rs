@@ -7,13 +7,13 @@ use tokio::sync::{oneshot, watch};
 
 use super::whole::WholeFile;
 use super::{QuestionId, Questions, Shown};
-use crate::agent::{Answered, Question};
 use crate::clock;
+use crate::domain::{Question, QuestionAnswer};
 
 /// An answer, and where it was given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
-    pub answer: Answered,
+    pub answer: QuestionAnswer,
     /// [`TERMINAL`], or the name of a platform.
     pub place: String,
 }
@@ -31,10 +31,10 @@ pub enum Closed {
 
 impl Closed {
     /// What the agent is told.
-    pub(crate) fn answer(&self) -> Answered {
+    pub(crate) fn answer(&self) -> QuestionAnswer {
         match self {
             Closed::Given(given) => given.answer.clone(),
-            Closed::TimedOut | Closed::NotShown | Closed::Withdrawn => Answered::Nobody,
+            Closed::TimedOut | Closed::NotShown | Closed::Withdrawn => QuestionAnswer::Nobody,
         }
     }
 
@@ -57,9 +57,9 @@ impl Closed {
     /// The answer in words: the choice, or what was said.
     pub(crate) fn in_words(&self, question: &Question) -> Option<String> {
         match self.answer() {
-            Answered::Choice(at) => question.choices.get(at).cloned(),
-            Answered::Words(words) => Some(words),
-            Answered::Nobody => None,
+            QuestionAnswer::Choice(at) => question.choices.get(at).cloned(),
+            QuestionAnswer::Words(words) => Some(words),
+            QuestionAnswer::Nobody => None,
         }
     }
 }

@@ -8,9 +8,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::words::{self, Whole};
 use super::{Asked, Shown, Shows};
+use crate::domain::Button;
+use crate::domain::Source;
 use crate::metrics::Metrics;
-use crate::platform::{Button, Effort, Outgoing, Platform, Tries, Unsent, with_retries};
-use crate::session::Source;
+use crate::platform::{Effort, Outgoing, Platform, Tries, Unsent, with_retries};
 
 /// The buttons of questions bring this back, with the question's id and the choice.
 pub const CHOICE: &str = "choice";

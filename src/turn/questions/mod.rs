@@ -18,9 +18,9 @@ pub use asked::{Asked, Closed, Given};
 pub use chat::{CHOICE, InChat};
 use whole::WholeFile;
 
-use crate::agent::{Answered, Question};
 use crate::current::Current;
-use crate::session::Source;
+use crate::domain::Source;
+use crate::domain::{Question, QuestionAnswer};
 
 /// The place of an answer that a terminal gives.
 pub const TERMINAL: &str = "terminal";
@@ -285,10 +285,12 @@ impl Questions {
             label,
         ) {
             (Fit::NotTheirs, _) => Pressed::NotTheirs,
-            (Fit::Yes, Some(label)) => match give(&mut open, at, Answered::Choice(choice), place) {
-                true => Pressed::Chosen(label),
-                false => Pressed::NotOpen,
-            },
+            (Fit::Yes, Some(label)) => {
+                match give(&mut open, at, QuestionAnswer::Choice(choice), place) {
+                    true => Pressed::Chosen(label),
+                    false => Pressed::NotOpen,
+                }
+            }
             (Fit::No, _) | (_, None) => Pressed::NotOpen,
         }
     }
@@ -352,7 +354,7 @@ impl Open {
 }
 
 /// Answers a question and takes it off the list. False: it waits no longer.
-fn give(open: &mut Vec<Open>, at: usize, answer: Answered, place: &str) -> bool {
+fn give(open: &mut Vec<Open>, at: usize, answer: QuestionAnswer, place: &str) -> bool {
     let asked = open.remove(at);
     let given = Given {
         answer,
@@ -362,7 +364,7 @@ fn give(open: &mut Vec<Open>, at: usize, answer: Answered, place: &str) -> bool 
 }
 
 /// A choice by its number or its words; any other words where those are welcome.
-fn read(question: &Question, words: &str) -> Option<Answered> {
+fn read(question: &Question, words: &str) -> Option<QuestionAnswer> {
     let words = words.trim();
     let numbered = words
         .parse::<usize>()
@@ -376,8 +378,8 @@ fn read(question: &Question, words: &str) -> Option<Answered> {
             .position(|choice| choice.eq_ignore_ascii_case(words))
     };
     match numbered.or_else(named) {
-        Some(at) => Some(Answered::Choice(at)),
-        None if question.open && !words.is_empty() => Some(Answered::Words(words.to_owned())),
+        Some(at) => Some(QuestionAnswer::Choice(at)),
+        None if question.open && !words.is_empty() => Some(QuestionAnswer::Words(words.to_owned())),
         None => None,
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::session::ChatType;
+use crate::domain::ChatType;
 
 fn question(open: bool) -> Question {
     Question {
@@ -39,7 +39,7 @@ fn any(_: &Asking<'_>) -> Fit {
     Fit::Yes
 }
 
-async fn answer(waiting: Waiting) -> Answered {
+async fn answer(waiting: Waiting) -> QuestionAnswer {
     waiting.closed().await.answer()
 }
 
@@ -55,7 +55,7 @@ async fn an_answer_reaches_the_asker_and_is_heard_once() {
     assert_eq!(questions.hear("other", "2"), Heard::NoQuestion);
     assert_eq!(questions.hear("s", " no "), Heard::Answered(asked.id));
     assert_eq!(questions.hear("s", "2"), Heard::NoQuestion);
-    assert_eq!(answer(waiting).await, Answered::Choice(1));
+    assert_eq!(answer(waiting).await, QuestionAnswer::Choice(1));
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn a_button_answers_its_own_question_only() {
     }
     assert_eq!(press(asked.id, 1), Pressed::Chosen("No".into()));
     assert_eq!(press(asked.id, 0), Pressed::NotOpen);
-    assert_eq!(answer(waiting).await, Answered::Choice(1));
+    assert_eq!(answer(waiting).await, QuestionAnswer::Choice(1));
 }
 
 #[tokio::test]
@@ -86,13 +86,16 @@ async fn two_questions_at_a_time_are_answered_each_on_its_own() {
     let (third, waits_longest) = ask(&questions, false).await;
     // The first to end withdraws no other.
     assert_eq!(questions.hear("s", "1"), Heard::Answered(first.id));
-    assert_eq!(answer(waits).await, Answered::Choice(0));
+    assert_eq!(answer(waits).await, QuestionAnswer::Choice(0));
     drop(first);
     // Words go to the oldest question that takes them.
     assert_eq!(questions.hear("s", "later"), Heard::Answered(second.id));
-    assert_eq!(answer(waits_too).await, Answered::Words("later".into()));
+    assert_eq!(
+        answer(waits_too).await,
+        QuestionAnswer::Words("later".into())
+    );
     assert_eq!(questions.hear("s", "no"), Heard::Answered(third.id));
-    assert_eq!(answer(waits_longest).await, Answered::Choice(1));
+    assert_eq!(answer(waits_longest).await, QuestionAnswer::Choice(1));
     assert!(questions.is_empty());
 }
 
@@ -106,7 +109,7 @@ async fn the_first_answer_wins_wherever_it_is_given() {
     let words = questions.hear_in_chat("1", "telegram", any);
     assert_eq!(words, HeardInChat::Message(None));
     let closed = waiting.closed().await;
-    assert_eq!(closed.answer(), Answered::Choice(1));
+    assert_eq!(closed.answer(), QuestionAnswer::Choice(1));
     assert_eq!(closed.place(), Some(TERMINAL));
     let shown = asked.close();
     assert_eq!(shown[0].message_id, "5", "the chat can be told");
@@ -124,7 +127,7 @@ async fn words_that_are_no_answer_are_noted_once() {
         assert_eq!(hear(words, fit), HeardInChat::Message(None));
     }
     assert_eq!(hear("1", Fit::Yes), HeardInChat::Answered);
-    assert_eq!(answer(waiting).await, Answered::Choice(0));
+    assert_eq!(answer(waiting).await, QuestionAnswer::Choice(0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -143,7 +146,7 @@ async fn a_question_waits_as_long_as_it_may_and_a_withdrawn_one_is_gone() {
     let waited = tokio::time::timeout(years, &mut closed).await;
     assert!(waited.is_err(), "it waits for ever");
     questions.hear("s", "words");
-    assert_eq!(closed.await.answer(), Answered::Words("words".into()));
+    assert_eq!(closed.await.answer(), QuestionAnswer::Words("words".into()));
 }
 
 #[tokio::test]

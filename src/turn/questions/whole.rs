@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::QuestionId;
 use super::words;
-use crate::agent::Question;
+use crate::domain::Question;
 
 /// The file has no more of it.
 const LARGEST: usize = 8 << 20;

@@ -3,7 +3,7 @@
 
 use unicode_width::UnicodeWidthChar;
 
-use crate::agent::{Part, Question};
+use crate::domain::{Question, QuestionPart};
 use crate::visible::{markdown, printable, visible, visible_line};
 
 /// How much of what an approval is about is shown in one place.
@@ -50,7 +50,7 @@ impl Cut<'_> {
 }
 
 /// The beginning of each part, and how many parts are not shown at all. Each part gets its share of the room.
-pub fn cut(subject: &[Part], room: Room) -> (Vec<Cut<'_>>, usize) {
+pub fn cut(subject: &[QuestionPart], room: Room) -> (Vec<Cut<'_>>, usize) {
     let shown = subject.len().min(MOST_PARTS);
     let mut left = room;
     let cuts = subject[..shown].iter().enumerate().map(|(at, part)| {
@@ -70,12 +70,12 @@ pub fn cut(subject: &[Part], room: Room) -> (Vec<Cut<'_>>, usize) {
 }
 
 /// Whether something of it is left out in such a room.
-pub fn exceeds(subject: &[Part], room: Room) -> bool {
+pub fn exceeds(subject: &[QuestionPart], room: Room) -> bool {
     let (cuts, parts) = cut(subject, room);
     parts > 0 || cuts.iter().any(|cut| cut.left_out().is_some())
 }
 
-fn begin(part: &Part, room: Room) -> (Cut<'_>, Room) {
+fn begin(part: &QuestionPart, room: Room) -> (Cut<'_>, Room) {
     let text = visible(&part.text);
     let all = text.trim_end_matches('\n');
     let (mut shown, mut units, mut lines, mut characters) = (String::new(), 0, 0, 0);
@@ -201,7 +201,7 @@ fn notes(
     if parts > 0 || cuts.iter().any(|cut| cut.left_out().is_some()) {
         notes.push(whole.in_words(is_markdown));
     }
-    let is_coded = |part: &Part| visible(&part.text) != part.text;
+    let is_coded = |part: &QuestionPart| visible(&part.text) != part.text;
     if question.subject.iter().any(is_coded) {
         notes.push(CODES.to_owned());
     }
@@ -274,8 +274,8 @@ fn rows(line: &str, width: Option<usize>) -> Vec<String> {
 }
 
 /// All of it, for a file.
-pub fn whole(subject: &[Part]) -> String {
-    let part = |part: &Part| {
+pub fn whole(subject: &[QuestionPart]) -> String {
+    let part = |part: &QuestionPart| {
         let (label, text) = (visible_line(&part.label), visible(&part.text));
         format!("{label}:\n{text}\n")
     };
@@ -289,7 +289,7 @@ mod tests {
 
     use super::*;
 
-    fn question(subject: Vec<Part>) -> Question {
+    fn question(subject: Vec<QuestionPart>) -> Question {
         Question {
             ask: "May I run this?".into(),
             subject,
@@ -319,7 +319,7 @@ mod tests {
     fn what_is_approved_is_shown_verbatim_and_choices_stand_outside() {
         let command = "[ls]: x\nrm -rf *.o __pycache__ ``` ````\n1. No\nAnswer with a number.";
         let text = in_chat(
-            &question(vec![Part::new("Command", command)]),
+            &question(vec![QuestionPart::new("Command", command)]),
             Whole::Nowhere,
         );
         assert_eq!(code(&text), [format!("{command}\n")]);
@@ -332,21 +332,21 @@ mod tests {
     #[test]
     fn a_long_text_is_cut_and_says_how_much_is_left_out() {
         let lines: String = (0..100).map(|n| format!("line {n}\n")).collect();
-        let long = Part::new("Input", lines);
+        let long = QuestionPart::new("Input", lines);
         let text = in_chat(&question(vec![long.clone()]), Whole::Attached);
         assert_eq!(code(&text)[0].lines().count(), 40, "{text}");
         assert!(text.contains("(60 lines left out)"), "{text}");
         assert!(text.contains("The whole is in the file above."), "{text}");
 
         // Each part is begun, and one endless line is cut too.
-        let wide = Part::new("Change", "x".repeat(9000));
+        let wide = QuestionPart::new("Change", "x".repeat(9000));
         let text = in_chat(&question(vec![long, wide]), Whole::At("/a_b"));
         assert_eq!(code(&text).len(), 2);
         assert!(text.contains("characters left out"), "{text}");
         assert!(text.contains("The whole is in /a\\_b"), "{text}");
         assert!(length(&text) < 3800, "{}", length(&text));
 
-        let many = vec![Part::new("Change", "x"); 30];
+        let many = vec![QuestionPart::new("Change", "x"); 30];
         let text = in_chat(&question(many), Whole::Attached);
         assert!(text.contains("(22 more left out)"), "{text}");
     }
@@ -355,7 +355,7 @@ mod tests {
     fn a_terminal_shows_every_row_of_it_behind_a_bar() {
         let command = format!("ls\u{1b}[2K{}1. Yes\n2. No", " ".repeat(40));
         let shown = in_terminal(
-            &question(vec![Part::new("Command", command)]),
+            &question(vec![QuestionPart::new("Command", command)]),
             Whole::Nowhere,
             Some(40),
         );
@@ -370,7 +370,7 @@ mod tests {
             format!("{}\n{}", "`".repeat(1000), "~".repeat(1000)),
         ] {
             let shown = in_chat(
-                &question(vec![Part::new("Command", text.as_str())]),
+                &question(vec![QuestionPart::new("Command", text.as_str())]),
                 Whole::Nowhere,
             );
             assert_eq!(code(&shown), [format!("{text}\n")]);
@@ -396,7 +396,7 @@ mod tests {
             ]), 0..60)
         ) {
             let text = text.concat();
-            let shown = in_chat(&question(vec![Part::new("Command", text.as_str())]), Whole::Nowhere);
+            let shown = in_chat(&question(vec![QuestionPart::new("Command", text.as_str())]), Whole::Nowhere);
             let expected = visible(&text);
             let expected = expected.trim_end_matches('\n');
             let lines: Vec<&str> = expected.split('\n').take(CHAT.lines).collect();

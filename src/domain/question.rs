@@ -6,7 +6,7 @@ pub struct Question {
     /// What is asked. Words of ours for an approval, else the agent's own words, which are Markdown.
     pub ask: String,
     /// What an approval is about, exactly as the agent would do it. Empty for other questions.
-    pub subject: Vec<Part>,
+    pub subject: Vec<QuestionPart>,
     pub choices: Vec<String>,
     /// Other words than the choices are an answer too.
     pub open: bool,
@@ -14,14 +14,14 @@ pub struct Question {
 
 /// One thing that an approval is about: a command, the input of a tool, a change of a file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct QuestionPart {
     pub label: String,
     pub text: String,
 }
 
-impl Part {
-    pub fn new(label: impl Into<String>, text: impl Into<String>) -> Part {
-        Part {
+impl QuestionPart {
+    pub fn new(label: impl Into<String>, text: impl Into<String>) -> QuestionPart {
+        QuestionPart {
             label: label.into(),
             text: text.into(),
         }
@@ -38,7 +38,7 @@ impl Question {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Answered {
+pub enum QuestionAnswer {
     /// One of the choices, by its place.
     Choice(usize),
     Words(String),

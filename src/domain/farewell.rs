@@ -1,6 +1,6 @@
 //! What a chat is told when its conversation goes elsewhere.
 
-use crate::store::TERMINAL;
+use crate::domain::TERMINAL;
 
 /// The last words in a chat that a session leaves. `earlier`: the chat is on the conversation again that it had before.
 pub fn farewell(here: &str, went_to: &str, earlier: bool) -> String {

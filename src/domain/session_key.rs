@@ -1,7 +1,7 @@
 //! The key that says which session a chat is on. One function makes it for handoffs and for inbound messages alike:
 //! a handoff that binds another key than the person's next message produces would strand that message.
 
-use super::{ChatType, Source, WhatsAppIds};
+use crate::domain::{ChatType, Source, WhatsAppIds};
 
 /// The profile whose sessions have no name of their own in their keys.
 const MAIN: &str = "main";
@@ -115,12 +115,12 @@ fn thread_to_come(source: &Source) -> Option<Source> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormerKey {
     pub key: String,
-    pub made: Former,
+    pub made: FormerChat,
 }
 
 /// How a former key was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Former {
+pub enum FormerChat {
     /// Before Slack's keys named the workspace.
     WithoutWorkspace,
     /// By a handoff of Hermes itself, which takes some chats for other ones than their messages say.
@@ -142,7 +142,7 @@ pub fn former_keys(source: &Source, rules: &KeyRules) -> Vec<FormerKey> {
         ..source.clone()
     };
     if source.platform == SLACK && source.scope_id.is_some() {
-        add(&without_workspace, Former::WithoutWorkspace);
+        add(&without_workspace, FormerChat::WithoutWorkspace);
     }
     let handed_off = Source {
         user_id: Some(HANDOFF_USER.to_owned()),
@@ -156,21 +156,21 @@ pub fn former_keys(source: &Source, rules: &KeyRules) -> Vec<FormerKey> {
             chat_id: home,
             ..handed_off.clone()
         };
-        add(&thread, Former::Handoff);
+        add(&thread, FormerChat::Handoff);
     }
     if source.chat_type != ChatType::Dm {
         let private = Source {
             chat_type: ChatType::Dm,
             ..handed_off
         };
-        add(&private, Former::Handoff);
+        add(&private, FormerChat::Handoff);
         // In a Matrix room each message may begin a thread, and handoffs go to the room itself.
         if source.platform == "matrix" {
             let room = Source {
                 thread_id: None,
                 ..private
             };
-            add(&room, Former::Handoff);
+            add(&room, FormerChat::Handoff);
         }
     }
     found
@@ -261,7 +261,7 @@ mod tests {
             if let Some(older) = vector["key_0.19"].as_str() {
                 let former = FormerKey {
                     key: older.to_owned(),
-                    made: Former::WithoutWorkspace,
+                    made: FormerChat::WithoutWorkspace,
                 };
                 assert_eq!(former_keys(&source, &rules)[0], former, "{vector}");
                 rules.slack_workspace = false;
@@ -315,7 +315,7 @@ mod tests {
         ] {
             let former = FormerKey {
                 key: format!("agent:main:{wrong}"),
-                made: Former::Handoff,
+                made: FormerChat::Handoff,
             };
             let all = former_keys(&source, &rules);
             assert!(all.contains(&former), "{wrong}: {all:?}");

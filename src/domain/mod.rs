@@ -1,0 +1,34 @@
+//! Pure types and rules that every other room shares. No I/O, no SQL, no wire format, no vendor.
+
+pub(crate) mod attachment;
+mod button;
+mod farewell;
+mod handoff;
+mod home_channel;
+mod question;
+mod remote_file;
+mod reply;
+mod session;
+mod session_key;
+pub mod slash_command;
+mod source;
+mod thread;
+pub mod title;
+pub mod transcript;
+mod transcript_writer;
+mod whatsapp_ids;
+
+pub use attachment::{Attachment, FileKind, in_words};
+pub use button::Button;
+pub use farewell::{farewell, no_longer_here};
+pub use handoff::{Handoff, HandoffStage, HandoffState, NOTICE_STAYS, RequestedVia};
+pub use home_channel::HomeChannel;
+pub use question::{Question, QuestionAnswer, QuestionPart};
+pub use remote_file::RemoteFile;
+pub use reply::{Reply, Usage};
+pub use session::{Session, TERMINAL, TERMINAL_SOURCES};
+pub use session_key::{FormerChat, FormerKey, KeyRules, former_keys, session_key};
+pub use source::{ChatType, Source};
+pub use thread::ThreadOutcome;
+pub use transcript_writer::TranscriptWriter;
+pub use whatsapp_ids::WhatsAppIds;
