@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 use crate::clock;
 use crate::domain::Question;
 use crate::domain::{Handoff, HandoffStage, HandoffState};
-use crate::message_id;
+use crate::journal_ids;
 
 /// Events that a listener may be behind before it loses some.
 const BACKLOG: usize = 1024;
@@ -207,7 +207,7 @@ impl Bus {
             requested.pop_first();
         }
         tracing::info!(
-            message_id = message_id::HANDOFF_REQUESTED,
+            message_id = journal_ids::HANDOFF_REQUESTED,
             handoff = handoff.id,
             session = handoff.session_id,
             platform = handoff.platform,

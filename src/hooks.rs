@@ -1,10 +1,8 @@
 //! Programs that the user wants run when something happens: JSON on standard input, the same in the environment, what they
 //! print goes to the log. A hook that fails, hangs or is missing costs nobody anything.
 
-use std::collections::BTreeMap;
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -16,27 +14,11 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::current::Current;
+use crate::config::HooksConfig;
 use crate::domain::HandoffState;
 use crate::domain::Question;
 use crate::events::{Event, Told};
-
-/// What may have a program, and when it happens; `hooks.<name>` configures it.
-pub const HOOKS: [(&str, &str); 7] = [
-    (
-        "on_session_start",
-        "a conversation begins, or is taken up again in a terminal",
-    ),
-    ("on_session_end", "a conversation ends"),
-    ("on_handoff_requested", "a handoff is asked for"),
-    ("on_handoff_completed", "a handoff has gone through"),
-    (
-        "on_handoff_failed",
-        "a handoff has failed, or was cancelled",
-    ),
-    ("on_turn_end", "the agent has answered, or failed to"),
-    ("on_question", "the agent asks a person something"),
-];
+use crate::reloadable::Reloadable;
 
 /// Programs that run at one time, and that may wait for it.
 const SIDE_BY_SIDE: usize = 4;
@@ -59,16 +41,9 @@ const PASSED_ON: [&str; 7] = [
     "DBUS_SESSION_BUS_ADDRESS",
 ];
 
-#[derive(Debug, Clone)]
-pub struct HooksConfig {
-    /// The program of each event that has one.
-    pub programs: BTreeMap<&'static str, String>,
-    pub timeout: Duration,
-}
-
 /// Runs the programs of what is told, until `stop`; then those that are due are still waited for.
 pub(crate) async fn run(
-    config: Arc<Current<HooksConfig>>,
+    config: Arc<Reloadable<HooksConfig>>,
     mut told: UnboundedReceiver<Arc<Told>>,
     stop: CancellationToken,
 ) {
@@ -90,7 +65,7 @@ pub(crate) async fn run(
 }
 
 fn start(
-    config: &Current<HooksConfig>,
+    config: &Reloadable<HooksConfig>,
     told: &Told,
     places: &Arc<Semaphore>,
     running: &TaskTracker,

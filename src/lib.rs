@@ -3,27 +3,27 @@
 //! The rooms and the rules between them are described in ARCHITECTURE.md.
 
 pub mod agent;
-mod caught;
 pub mod cli;
 pub mod client;
 pub mod clock;
 pub mod config;
 pub mod control;
-mod current;
 pub mod daemon;
 pub mod domain;
 pub mod events;
 pub mod handoff;
 pub mod hooks;
+pub mod journal_ids;
 #[cfg(test)]
 mod manual;
-pub mod message_id;
 pub mod metrics;
 mod name_lookup;
+mod panic_guard;
 pub mod platform;
-mod private;
+mod private_files;
 pub mod process_identity;
 pub mod protocol;
+mod reloadable;
 pub mod router;
 pub mod session;
 pub mod shutdown;
@@ -32,7 +32,7 @@ pub mod terminal;
 #[cfg(test)]
 mod testing;
 pub mod turn;
-pub mod visible;
+pub mod visible_text;
 
 /// Version shown by `--version`, in `hello` and in the status line.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

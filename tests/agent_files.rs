@@ -6,13 +6,15 @@ use std::time::Duration;
 use hermesd::agent::acp::Acp;
 use hermesd::agent::command::CommandAgent;
 use hermesd::agent::echo::Echo;
-use hermesd::agent::openai::{OpenAi, OpenAiConfig};
+use hermesd::agent::openai::OpenAi;
 use hermesd::agent::{Agent, Agents, Program, Prompt};
+use hermesd::config::OpenAiConfig;
+use hermesd::config::{QuestionTimeouts, Timeouts};
 use hermesd::domain::Reply;
 use hermesd::domain::transcript::Transcript;
 use hermesd::domain::{Attachment, FileKind, Session, in_words};
 use hermesd::events::Bus;
-use hermesd::turn::{Clocks, Patience, Streamed, TurnError, Turns};
+use hermesd::turn::{Streamed, TurnError, Turns};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -67,11 +69,11 @@ pub async fn ask_in(
     attachments: &[Attachment],
     cancel: &CancellationToken,
 ) -> Result<Reply, TurnError> {
-    let clocks = Clocks {
+    let clocks = Timeouts {
         whole: PATIENCE,
         first: None,
         silence: None,
-        question: Patience {
+        question: QuestionTimeouts {
             answer: Some(PATIENCE),
             reminder: None,
         },

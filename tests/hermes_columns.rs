@@ -1,11 +1,12 @@
 //! What a Hermes of today expects of the rows that others write: asked of the file with its own questions, before a handoff,
 //! after it and after the home-coming.
 
+use hermesd::config::StoreOptions;
 use hermesd::domain::RequestedVia;
 use hermesd::domain::TranscriptWriter;
 use hermesd::domain::transcript::Role;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Claim, NewMessage, OpenMode, Store, StoreOptions};
+use hermesd::store::{Answer, Claim, NewMessage, OpenMode, Store};
 use serde_json::{Value, json};
 
 use crate::store_open::home_of;

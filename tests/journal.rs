@@ -1,6 +1,6 @@
 //! What the built daemon writes to the journal: which fields, which ids, how important, and what never.
 
-use hermesd::message_id;
+use hermesd::journal_ids;
 
 use crate::support::bot::Bot;
 use crate::support::journald::{Entry, Journald};
@@ -26,16 +26,16 @@ async fn a_handoff_can_be_followed_by_its_fields() {
     assert_eq!(ran.code, 0, "{ran:?}");
     home.type_into("local/1", "hagbard\n");
     assert!(daemon.stop().success());
-    let stopping = journald.until_told(message_id::STOPPING);
+    let stopping = journald.until_told(journal_ids::STOPPING);
     assert_eq!(stopping["PRIORITY"], "5");
 
-    let ready = journald.until_told(message_id::READY);
+    let ready = journald.until_told(journal_ids::READY);
     assert_eq!(ready["SYSLOG_IDENTIFIER"], "hermesd");
     assert!(ready["MESSAGE"].contains(home.path().to_str().unwrap()));
-    let up = journald.until_told(message_id::PLATFORM_UP);
+    let up = journald.until_told(journal_ids::PLATFORM_UP);
     assert_eq!(place(&up), [None, None, Some("local"), None, None]);
 
-    let requested = journald.until_told(message_id::HANDOFF_REQUESTED);
+    let requested = journald.until_told(journal_ids::HANDOFF_REQUESTED);
     let known = [Some("1"), Some(SESSION), Some("local")];
     assert_eq!(place(&requested)[..3], known);
     let entries = journald.entries();
@@ -58,7 +58,7 @@ async fn a_handoff_can_be_followed_by_its_fields() {
         "settled",
     ];
     assert_eq!(stages, all);
-    let completed = journald.until_told(message_id::HANDOFF_COMPLETED);
+    let completed = journald.until_told(journal_ids::HANDOFF_COMPLETED);
     assert_eq!(place(&completed)[..3], known);
     assert_eq!(completed["PRIORITY"], "5");
 
@@ -91,11 +91,11 @@ async fn what_fails_says_where_and_is_an_error() {
     let _daemon = home.start_with(&[journald.settings(), agent].concat());
     let ran = home.hermesctl(&["handoff", "local", "--session", SESSION]);
     assert_eq!(ran.code, 4, "{ran:?}");
-    let turn = journald.until_told(message_id::TURN_FAILED);
+    let turn = journald.until_told(journal_ids::TURN_FAILED);
     let known = [Some("1"), Some(SESSION), Some("local"), Some("answered")];
     assert_eq!(place(&turn)[..4], known);
     assert!(turn["MESSAGE"].contains("agent=command"), "{turn:?}");
-    let failed = journald.until_told(message_id::HANDOFF_FAILED);
+    let failed = journald.until_told(journal_ids::HANDOFF_FAILED);
     assert_eq!(place(&failed)[..3], known[..3]);
     assert_eq!(failed["PRIORITY"], "3");
     assert!(failed["MESSAGE"].contains("reason="), "{failed:?}");
@@ -114,13 +114,13 @@ async fn a_handoff_that_a_killed_daemon_left_is_told_as_resumed() {
         return;
     };
     let _daemon = home.start_with(&journald.settings());
-    let resumed = journald.until_told(message_id::HANDOFF_RESUMED);
+    let resumed = journald.until_told(journal_ids::HANDOFF_RESUMED);
     assert_eq!(
         place(&resumed)[..3],
         [Some("1"), Some(SESSION), Some("local")]
     );
     assert_eq!(resumed["PRIORITY"], "4");
-    journald.until_told(message_id::HANDOFF_COMPLETED);
+    journald.until_told(journal_ids::HANDOFF_COMPLETED);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn somebody_unknown_is_told_of_and_the_token_never() {
     let _daemon = bot.start_with(&[journald.settings().as_slice(), &level].concat());
     let chat = bot.api.private(&BEN);
     bot.api.says(chat, None, &BEN, "hello");
-    let asked = journald.until_told(message_id::PAIRING_ASKED);
+    let asked = journald.until_told(journal_ids::PAIRING_ASKED);
     let chat = chat.to_string();
     assert_eq!(
         place(&asked),
@@ -160,7 +160,7 @@ fn replies_that_are_lost_or_may_be_repeats_are_told_of() {
     let here = chat.to_string();
     bot.api.then("sendMessage", Play::HangUpBefore);
     bot.api.says(chat, None, &ADA, "one");
-    let repeated = journald.until_told(message_id::REPLY_MAYBE_REPEATED);
+    let repeated = journald.until_told(journal_ids::REPLY_MAYBE_REPEATED);
     assert_eq!(
         place(&repeated)[2..],
         [Some("telegram"), None, Some(here.as_str())]
@@ -171,7 +171,7 @@ fn replies_that_are_lost_or_may_be_repeats_are_told_of() {
     let refusal = "Forbidden: bot was blocked by the user";
     bot.api.then("sendMessage", Play::Refuse(403, refusal));
     bot.api.says(chat, None, &ADA, "two");
-    let lost = journald.until_told(message_id::REPLY_NOT_DELIVERED);
+    let lost = journald.until_told(journal_ids::REPLY_NOT_DELIVERED);
     assert_eq!(
         (lost["PRIORITY"].as_str(), lost["HERMES_CHAT"].as_str()),
         ("3", here.as_str())

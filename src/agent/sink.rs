@@ -9,7 +9,7 @@ use crate::domain::{Question, QuestionAnswer};
 use crate::events::{Bus, Event};
 use crate::turn::questions::{Asked, Closed, TERMINAL, Waiting};
 use crate::turn::{Questions, Shows};
-use crate::visible::{markdown, visible_line};
+use crate::visible_text::{markdown, visible_line};
 
 /// What has come of a reply so far. Cheap to clone; all clones see the same.
 #[derive(Debug, Clone, Default)]

@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::AgentError;
-use crate::message_id;
+use crate::journal_ids;
 
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
@@ -42,7 +42,7 @@ impl<T> State<T> {
     fn bury(&mut self, name: &str) {
         if self.running.take().is_some() {
             tracing::warn!(
-                message_id = message_id::AGENT_CRASHED,
+                message_id = journal_ids::AGENT_CRASHED,
                 agent = name,
                 "the agent ended by itself; it is started anew when it is needed"
             );

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::client::{Client, ClientError};
-use crate::config::{Config, places};
+use crate::config::{Config, paths};
 use crate::daemon::{live_gateway, recorded_socket};
 use crate::store::{OpenMode, Store, StoreError};
 
@@ -81,7 +81,7 @@ pub(super) async fn find_daemon(
         candidates.extend(config.control.sticky_socket.clone());
     }
     if !socket_is_explicit {
-        candidates.push(places::SYSTEM_SOCKET.into());
+        candidates.push(paths::SYSTEM_SOCKET.into());
     }
     for path in candidates {
         match Client::connect(&path).await {

@@ -12,13 +12,13 @@ use serde_json::json;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::handoff::{Clocks, follow, subscribe};
+use super::handoff::{Timeouts, follow, subscribe};
 use super::output::{BOLD, FAINT, Output};
 use super::{CliError, attach};
 use crate::client::Client;
 use crate::config::{self, Config, Overrides};
 use crate::domain::transcript::Role;
-use crate::private;
+use crate::private_files;
 use crate::protocol::{Call, HandoffRequest, HandoffView, LocalMessageView, LocalRead};
 use crate::store::{NewMessage, OpenMode, Store};
 
@@ -29,7 +29,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
     let out = Output::new(false);
     let home = tempfile::Builder::new()
         .prefix("hermesd-demo-")
-        .permissions(Permissions::from_mode(private::DIRECTORY))
+        .permissions(Permissions::from_mode(private_files::DIRECTORY))
         .tempdir()
         .map_err(|e| CliError::Other(format!("no temporary home: {e}")))?;
     let socket = home.path().join("control.sock");
@@ -68,7 +68,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
     };
     let handoff: HandoffView = client.call(Call::HandoffRequest(wish)).await?;
     let id = handoff.id;
-    let patient = Clocks {
+    let patient = Timeouts {
         pickup: PATIENCE,
         finish: Duration::from_secs(60),
     };

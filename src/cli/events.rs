@@ -7,7 +7,7 @@ use super::{CliError, handoffs};
 use crate::client::News;
 use crate::clock;
 use crate::protocol::{Call, EventKind, EventView, EventsSubscribe, HandoffList, HandoffView};
-use crate::visible::visible;
+use crate::visible_text::visible;
 
 pub(super) async fn run(backend: &Backend, out: &Output, args: EventsArgs) -> Result<(), CliError> {
     if args.follow {

@@ -46,7 +46,7 @@ pub(super) async fn run(
         after_turn: args.wait,
         force: args.force,
     };
-    let clocks = Clocks {
+    let limits = WaitLimits {
         pickup: args.pickup_timeout,
         finish: args.timeout,
     };
@@ -74,7 +74,7 @@ pub(super) async fn run(
             if handoff.after_turn {
                 out.line(out.styled(FAINT, "it begins when no turn is in progress"))?;
             }
-            follow(client, config, out, handoff, clocks).await
+            follow(client, config, out, handoff, limits).await
         }
         Backend::Direct(store) => {
             // Whether a turn runs elsewhere cannot be known here; the daemon that picks this up waits for its end.
@@ -95,7 +95,7 @@ pub(super) async fn run(
                 FAINT,
                 "no daemon answers; the request is in the database for whoever picks it up",
             ))?;
-            watch_row(store, out, handoff, Progress::default(), clocks).await
+            watch_row(store, out, handoff, Progress::default(), limits).await
         }
     }
 }
@@ -136,14 +136,14 @@ fn session_here(config: &Config) -> Option<(String, &'static str)> {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Clocks {
+pub(super) struct WaitLimits {
     pub(super) pickup: Duration,
     pub(super) finish: Duration,
 }
 
-impl Default for Clocks {
+impl Default for WaitLimits {
     fn default() -> Self {
-        Clocks {
+        WaitLimits {
             pickup: Duration::from_secs(15),
             finish: Duration::from_secs(300),
         }
@@ -174,10 +174,10 @@ pub(super) async fn follow(
     config: &Config,
     out: &Output,
     handoff: HandoffView,
-    clocks: Clocks,
+    limits: WaitLimits,
 ) -> Result<(), CliError> {
     let id = handoff.id;
-    let deadline = Instant::now() + clocks.finish;
+    let deadline = Instant::now() + limits.finish;
     let mut progress = Progress::default();
     let ended = client.call::<HandoffView>(Call::HandoffWait(HandoffId { id }));
     tokio::pin!(ended);
@@ -201,8 +201,8 @@ pub(super) async fn follow(
                     // In the daemon's home, which is another than ours when a socket was named.
                     let home = Path::new(&client.server().home);
                     let store = Store::open(home, OpenMode::Existing, &config.store)?;
-                    let clocks = Clocks { finish: deadline.saturating_duration_since(Instant::now()), ..clocks };
-                    return watch_row(&store, out, handoff, progress, clocks).await;
+                    let limits = WaitLimits { finish: deadline.saturating_duration_since(Instant::now()), ..limits };
+                    return watch_row(&store, out, handoff, progress, limits).await;
                 }
             },
             ended = &mut ended, if !lost => match ended {
@@ -211,7 +211,7 @@ pub(super) async fn follow(
                 Err(ClientError::Lost) => lost = true,
                 Err(error) => return Err(error.into()),
             },
-            () = tokio::time::sleep_until(deadline) => return Err(goes_on(id, clocks.finish)),
+            () = tokio::time::sleep_until(deadline) => return Err(goes_on(id, limits.finish)),
         }
     }
 }
@@ -222,7 +222,7 @@ async fn watch_row(
     out: &Output,
     handoff: HandoffView,
     mut progress: Progress,
-    clocks: Clocks,
+    limits: WaitLimits,
 ) -> Result<(), CliError> {
     let (id, start) = (handoff.id, Instant::now());
     let (changed, stop) = (Arc::new(Notify::new()), CancellationToken::new());
@@ -242,10 +242,10 @@ async fn watch_row(
             return finished(out, &views::handoff(&now), progress);
         }
         let unclaimed = now.stage.is_none();
-        if unclaimed && start.elapsed() >= clocks.pickup {
+        if unclaimed && start.elapsed() >= limits.pickup {
             let reason = format!(
                 "no daemon picked it up within {} s",
-                clocks.pickup.as_secs()
+                limits.pickup.as_secs()
             );
             if store.withdraw_handoff(&now.session_id, &reason).await? {
                 return Err(CliError::NoDaemon {
@@ -253,8 +253,8 @@ async fn watch_row(
                 });
             }
         }
-        if start.elapsed() >= clocks.finish {
-            return Err(goes_on(id, clocks.finish));
+        if start.elapsed() >= limits.finish {
+            return Err(goes_on(id, limits.finish));
         }
         let _ = timeout_at(Instant::now() + POLL, changed.notified()).await;
     }

@@ -3,7 +3,7 @@
 use super::CliError;
 use super::args::{HandoffsArgs, HandoffsVerb};
 use super::backend::Backend;
-use super::handoff::{Clocks, follow, requested, subscribe};
+use super::handoff::{Timeouts, follow, requested, subscribe};
 use super::output::{BOLD, Output, state_style};
 use crate::clock;
 use crate::config::Config;
@@ -48,7 +48,7 @@ pub(super) async fn run(
                 config,
                 out,
                 handoff,
-                Clocks {
+                Timeouts {
                     pickup: timeout,
                     finish: timeout,
                 },

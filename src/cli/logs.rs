@@ -10,7 +10,7 @@ use super::args::LogsArgs;
 use super::backend::Backend;
 use super::output::{Output, to_stderr};
 use crate::config::settings::parse_duration;
-use crate::config::{Config, places};
+use crate::config::{Config, paths};
 use crate::daemon::recorded_socket;
 use crate::handoff::which::resolve;
 use crate::protocol::{Call, SessionName, SessionView};
@@ -49,7 +49,7 @@ pub(super) fn run(
             wish.unit.as_deref().unwrap_or("hermesd.service")
         ),
         false => {
-            let own = || format!("{}.service", places::unit_of(&config.home));
+            let own = || format!("{}.service", paths::unit_of(&config.home));
             format!("--user-unit={}", wish.unit.clone().unwrap_or_else(own))
         }
     };
@@ -91,7 +91,7 @@ fn as_typed(arguments: &[String]) -> Result<String, CliError> {
 
 /// Whether this home has no daemon of its own, but the system has one.
 fn only_systems(config: &Config) -> bool {
-    recorded_socket(&config.home).is_none() && Path::new(places::SYSTEM_SOCKET).exists()
+    recorded_socket(&config.home).is_none() && Path::new(paths::SYSTEM_SOCKET).exists()
 }
 
 fn arguments(wish: &LogsArgs, unit: String, session: Option<&str>, json: bool) -> Vec<String> {

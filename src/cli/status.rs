@@ -6,14 +6,14 @@ use super::backend::Backend;
 use super::output::Output;
 use super::{CliError, platforms};
 use crate::clock;
-use crate::config::{Config, places};
+use crate::config::{Config, paths};
 use crate::protocol::{Call, Nothing, StatusView};
 
 pub(super) async fn run(backend: &Backend, config: &Config, out: &Output) -> Result<(), CliError> {
     let client = match backend {
         Backend::Daemon(client) => client,
         Backend::Direct(store) => {
-            let profile = places::profile_name(&config.home);
+            let profile = paths::profile_name(&config.home);
             let in_flight = store.list_handoffs(None, true, 500).await?.len();
             out.value(&json!({"daemon": false, "home": config.home, "profile": profile, "sessions": store.session_count().await?, "handoffs_in_flight": in_flight}))?;
             out.line(format!(

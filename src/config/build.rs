@@ -13,18 +13,18 @@ use super::mask::masked;
 use super::token::is_placeholder;
 use super::{
     Access, AgentConfig, ChatsConfig, Config, ConfigError, ControlConfig, HandoffConfig, LogConfig,
-    PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value, credentials, layers, places,
-    settings,
+    PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value, credentials, layers, settings,
 };
-use crate::agent::openai::OpenAiConfig;
+use crate::config::OpenAiConfig;
+use crate::config::StoreOptions;
+use crate::config::paths;
+use crate::config::{HOOKS, HooksConfig};
+use crate::config::{QuestionTimeouts, Timeouts};
 use crate::domain::HomeChannel;
 use crate::domain::{KeyRules, WhatsAppIds};
-use crate::hooks::{HOOKS, HooksConfig};
-use crate::store::StoreOptions;
-use crate::turn::{Clocks, Patience};
 
 pub(super) fn build(
-    chosen: places::ChosenHome,
+    chosen: paths::ChosenHome,
     environment: &BTreeMap<String, String>,
     layers: layers::Layers,
 ) -> Result<Config, ConfigError> {
@@ -35,11 +35,11 @@ pub(super) fn build(
     let config = Config {
         control: ControlConfig {
             socket: socket
-                .map(|path| places::absolute(&path, environment))
-                .unwrap_or_else(|| places::default_socket(&home, environment)),
+                .map(|path| paths::absolute(&path, environment))
+                .unwrap_or_else(|| paths::default_socket(&home, environment)),
             sticky_socket: chosen
                 .sticky
-                .then(|| places::sticky_socket(environment))
+                .then(|| paths::sticky_socket(environment))
                 .flatten(),
             group: get.text("control.group"),
             max_connections: get.integer("control.max_connections"),
@@ -56,11 +56,11 @@ pub(super) fn build(
         },
         agent: AgentConfig {
             default: get.text("agent.default").unwrap_or_default(),
-            clocks: Clocks {
+            timeouts: Timeouts {
                 whole: get.duration("agent.timeout"),
                 first: get.duration_or_off("agent.first_token_timeout"),
                 silence: get.duration_or_off("agent.silence_timeout"),
-                question: Patience {
+                question: QuestionTimeouts {
                     answer: get.duration_or_off("agent.question_timeout"),
                     reminder: get.duration_or_off("agent.question_reminder"),
                 },
@@ -93,7 +93,7 @@ pub(super) fn build(
             group_per_user: get.flag("sessions.group_per_user"),
             thread_per_user: get.flag("sessions.thread_per_user"),
             multiplex_profiles: get.flag("sessions.multiplex_profiles"),
-            profile: places::profile(&home, environment),
+            profile: paths::profile(&home, environment),
             // Known when the database is open.
             slack_workspace: false,
             whatsapp: WhatsAppIds::of_home(&home),
@@ -102,10 +102,10 @@ pub(super) fn build(
             create_in_wal: get.text("store.journal_mode").as_deref() != Some("delete"),
             cjk_library: get.flag("store.cjk_index").then(|| {
                 let named = get.text("store.cjk_library");
-                let named = named.map(|path| places::absolute(Path::new(&path), environment));
+                let named = named.map(|path| paths::absolute(Path::new(&path), environment));
                 named.unwrap_or_else(|| home.join("lib/libfts5_cjk.so"))
             }),
-            profile: places::profile(&home, environment),
+            profile: paths::profile(&home, environment),
         },
         drain_timeout: get.duration("daemon.drain_timeout"),
         log: LogConfig {
@@ -139,7 +139,7 @@ pub(super) fn build(
             poll: get.duration("platforms.telegram.poll"),
             local_files: get
                 .text("platforms.telegram.local_files")
-                .map(|path| places::absolute(Path::new(&path), environment))
+                .map(|path| paths::absolute(Path::new(&path), environment))
                 .unwrap_or_default(),
         },
         home,
@@ -306,7 +306,7 @@ fn pairs_strangers(platform: &str, get: &Getter, has_users: bool) -> bool {
 fn files_from(environment: &BTreeMap<String, String>, get: &Getter) -> Vec<PathBuf> {
     let named = get.set("chats.send_files_from").into_iter();
     named
-        .map(|path| places::absolute(Path::new(&path), environment))
+        .map(|path| paths::absolute(Path::new(&path), environment))
         .chain([std::env::temp_dir()])
         .collect()
 }

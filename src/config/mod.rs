@@ -12,9 +12,10 @@ mod hermes;
 mod hermes_names;
 mod layers;
 mod mask;
-pub mod places;
+pub mod paths;
 mod platform_blocks;
 mod platform_settings;
+mod sections;
 pub mod settings;
 mod token;
 mod toml_file;
@@ -30,14 +31,11 @@ use secrecy::SecretString;
 
 pub use access::Access;
 pub use layers::{Origin, Resolved};
+pub use sections::{HOOKS, HooksConfig, OpenAiConfig, QuestionTimeouts, StoreOptions, Timeouts};
 pub use value::Value;
 
-use crate::agent::openai::OpenAiConfig;
 use crate::domain::HomeChannel;
 use crate::domain::KeyRules;
-use crate::hooks::HooksConfig;
-use crate::store::StoreOptions;
-use crate::turn::Clocks;
 
 /// The platforms that hermesd knows by name, in the order they are listed to people.
 pub const PLATFORMS: [&str; 8] = [
@@ -159,7 +157,7 @@ pub struct ControlConfig {
 #[derive(Debug, Clone)]
 pub struct AgentConfig {
     pub default: String,
-    pub clocks: Clocks,
+    pub timeouts: Timeouts,
     /// Between two words of the embedded agent.
     pub echo_pace: Option<Duration>,
     pub openai: Option<OpenAiConfig>,
@@ -257,7 +255,7 @@ pub fn home(
     environment: &BTreeMap<String, String>,
 ) -> Result<PathBuf, ConfigError> {
     let (home, profile) = (overrides.home.as_deref(), overrides.profile.as_deref());
-    places::home(home, profile, environment).map(|chosen| chosen.path)
+    paths::home(home, profile, environment).map(|chosen| chosen.path)
 }
 
 /// Reads every source and returns the validated configuration.
@@ -276,7 +274,7 @@ pub fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
             Ok(value) => {
                 read.insert(name, value);
             }
-            Err(_) if places::VARIABLES.contains(&&*name) || settings::is_variable(&name) => {
+            Err(_) if paths::VARIABLES.contains(&&*name) || settings::is_variable(&name) => {
                 let fault = format!("environment {name}: its value is not UTF-8");
                 return Err(ConfigError::Invalid(vec![fault]));
             }
@@ -291,7 +289,7 @@ pub fn load_with(
     overrides: &Overrides,
     environment: &BTreeMap<String, String>,
 ) -> Result<Config, ConfigError> {
-    let chosen = places::home(
+    let chosen = paths::home(
         overrides.home.as_deref(),
         overrides.profile.as_deref(),
         environment,
@@ -301,11 +299,11 @@ pub fn load_with(
     layers.add_flags(&overrides.values);
     layers.add_environment(environment);
     credentials::read(environment, &mut layers)?;
-    let own_file = places::profile_file(overrides.config.as_deref(), home, environment);
+    let own_file = paths::profile_file(overrides.config.as_deref(), home, environment);
     if let Some(path) = own_file.filter(|path| path.is_file()) {
         toml_file::read(&path, &mut layers)?;
     }
-    if let Some(path) = places::config_file(overrides.config.as_deref(), environment) {
+    if let Some(path) = paths::config_file(overrides.config.as_deref(), environment) {
         toml_file::read(&path, &mut layers)?;
     }
     add_hermes(home, environment, &mut layers)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::platform_settings::add_platform;
 pub use super::value::{Kind, parse_duration};
 use super::{PLATFORMS, hermes_names};
-use crate::hooks::HOOKS;
+use crate::config::HOOKS;
 
 pub struct Setting {
     pub key: String,

@@ -12,7 +12,7 @@ use interprocess::local_socket::{GenericFilePath, ListenerOptions, ToFsName};
 use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use nix::unistd::{Gid, chown, geteuid};
 
-use crate::private;
+use crate::private_files;
 use crate::session::home_of_person;
 
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +57,7 @@ pub fn bind(path: &Path, group: Option<Gid>, home: &Path) -> Result<Listener, Li
         source,
     };
     let directory = path.parent().unwrap_or(Path::new("/"));
-    private::directory(directory).map_err(failed)?;
+    private_files::directory(directory).map_err(failed)?;
     if let Some(group) = group {
         let real = |path: &Path| path.canonicalize().unwrap_or(path.to_owned());
         let mut homes = home_of_person();
@@ -76,7 +76,7 @@ pub fn bind(path: &Path, group: Option<Gid>, home: &Path) -> Result<Listener, Li
     // For us alone until its group is set.
     let listener = ListenerOptions::new()
         .name(name)
-        .mode(private::FILE)
+        .mode(private_files::FILE)
         .create_tokio()
         .map_err(failed)?;
     if let Some(group) = group {

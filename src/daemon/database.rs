@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{DaemonError, service};
 use crate::config::Config;
-use crate::message_id;
+use crate::journal_ids;
 use crate::store::{OpenMode, Store, StoreError};
 
 /// How long a start waits for a database that another program has locked.
@@ -31,7 +31,7 @@ pub(super) async fn open(
         match opened {
             Ok(Err(error @ StoreError::Busy(_))) if begun.elapsed() < LOCKED_AT_START => {
                 if !std::mem::replace(&mut logged, true) {
-                    let message_id = message_id::DATABASE_LOCKED;
+                    let message_id = journal_ids::DATABASE_LOCKED;
                     tracing::warn!(message_id, %error, "the start waits for the database");
                 }
                 service::starting(LOCKED_AT_START);

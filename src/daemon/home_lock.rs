@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::DaemonError;
 use super::gateway::{GatewayLock, LockError, live_gateway, recorded_holder};
 use crate::config::Config;
-use crate::private;
+use crate::private_files;
 
 /// Longer than any program holds the lock that only looks whether it is free.
 const ONLY_LOOKED: Duration = Duration::from_millis(200);
@@ -27,7 +27,7 @@ impl HomeLock {
     /// Refuses when another hermesd or a Python gateway has the home.
     pub fn take(config: &Config) -> Result<HomeLock, DaemonError> {
         let home = &config.home;
-        private::directory(home).map_err(|e| {
+        private_files::directory(home).map_err(|e| {
             DaemonError::Config(format!("cannot make the home {}: {e}", home.display()))
         })?;
         let own = lock(&config.lock_file())?.map_err(|holder| {

@@ -14,16 +14,16 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Registry, registry, reload};
 
 use super::DaemonError;
-use super::journal::{self, Journal, Priority};
 use crate::config::LogConfig;
-use crate::message_id;
+use crate::daemon::journald::{self, Journal, Priority};
+use crate::journal_ids;
 
 pub fn start(config: &LogConfig) -> Result<(), DaemonError> {
     let filter = filter(config)?;
     let to_journal = match config.target.as_str() {
         "journal" => true,
         "stderr" => false,
-        _ => journal::holds_stderr(),
+        _ => journald::holds_stderr(),
     };
     // Without a journal the lines are better read on stderr than nowhere.
     let journal = to_journal.then(|| Journal::open().ok()).flatten();
@@ -64,13 +64,13 @@ pub(super) fn filter(config: &LogConfig) -> Result<EnvFilter, DaemonError> {
 
 /// Why hermesd ends, in the journal when that is where stderr goes. False: it has to be said on stderr.
 pub fn tell_end(error: &DaemonError) -> bool {
-    if !journal::holds_stderr() {
+    if !journald::holds_stderr() {
         return false;
     }
     let Ok(journal) = Journal::open() else {
         return false;
     };
-    let id = matches!(error, DaemonError::Config(_)).then_some(message_id::CONFIG_REFUSED);
+    let id = matches!(error, DaemonError::Config(_)).then_some(journal_ids::CONFIG_REFUSED);
     journal.tell(Priority::Error, id, &error.to_string());
     true
 }
@@ -143,7 +143,7 @@ mod tests {
             span.record("chat", "home");
             let _in = span.enter();
             let error = "no luck";
-            tracing::info!(message_id = message_id::READY, %error, session = "s", "it is so");
+            tracing::info!(message_id = journal_ids::READY, %error, session = "s", "it is so");
         });
         let text = page.text();
         assert_eq!(

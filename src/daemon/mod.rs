@@ -7,7 +7,7 @@ mod error;
 mod gateway;
 mod gateway_watch;
 mod home_lock;
-mod journal;
+mod journald;
 mod log;
 mod reload;
 mod service;
@@ -33,17 +33,17 @@ use crate::agent::Agents;
 use crate::clock;
 use crate::config::{Config, ConfigError};
 use crate::control::{self, Desk, Doorman, Limits, Room, listener};
-use crate::current::Current;
 use crate::events::Bus;
 use crate::handoff::queue::{self, Queue};
 use crate::handoff::{Context, watch};
 use crate::hooks;
-use crate::message_id;
+use crate::journal_ids;
 use crate::metrics::{Metrics, http};
 use crate::platform::local::Local;
 use crate::platform::telegram::Telegram;
 use crate::platform::{Inbox, Platform, Platforms, local};
 use crate::process_identity::Identity;
+use crate::reloadable::Reloadable;
 use crate::router::Router;
 use crate::shutdown::Shutdown;
 use crate::store::{KEPT_FOR, Store};
@@ -92,7 +92,7 @@ impl Daemon {
         let turns = Arc::new(Turns::new(
             store.clone(),
             agents,
-            config.agent.clocks,
+            config.agent.timeouts,
             bus.clone(),
             metrics.clone(),
         ));
@@ -228,7 +228,7 @@ impl Daemon {
                 draining.clone(),
             ));
         }
-        let hooks = Arc::new(Current::new(config.hooks.clone()));
+        let hooks = Arc::new(Reloadable::new(config.hooks.clone()));
         // Before anything can happen. They end last, so that they hear of everything.
         tasks.spawn(hooks::run(
             hooks.clone(),
@@ -274,7 +274,7 @@ impl Daemon {
             () = stop.draining.cancelled() => None,
             ended = &mut queue => Some(error::queue_end(ended)),
         };
-        tracing::info!(message_id = message_id::STOPPING, "stopping");
+        tracing::info!(message_id = journal_ids::STOPPING, "stopping");
         service::stopping(config.drain_timeout);
         let deadline = Instant::now() + config.drain_timeout;
         match stop.yielding.is_cancelled() {
@@ -391,7 +391,7 @@ pub async fn run(
         }
     };
     lock.record_socket(&socket);
-    tracing::info!(message_id = message_id::READY, version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
+    tracing::info!(message_id = journal_ids::READY, version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
     clean_stop::forget(&config.home);
     let serving = daemon.serve(listener, doorman, stop.clone());
     let (served, gateway) = until_gateway(serving, &config.home, &mut lock, &stop).await;
@@ -423,7 +423,7 @@ async fn until_gateway(
         served = &mut serving => (served, None),
         pid = gateway_watch::appeared(home, &mut lock.gateway) => {
             stop.yield_home();
-            let message_id = message_id::GATEWAY_TOOK_OVER;
+            let message_id = journal_ids::GATEWAY_TOOK_OVER;
             tracing::error!(message_id, "{} has started on this home: hermesd stops", home_lock::gateway_named(pid));
             (serving.await, Some(pid))
         }

@@ -8,12 +8,12 @@ use tokio_util::task::TaskTracker;
 
 use super::{adapters, check, log, service};
 use crate::agent::Agents;
+use crate::config::HooksConfig;
 use crate::config::{Config, ConfigError};
-use crate::current::Current;
 use crate::events::Bus;
-use crate::hooks::HooksConfig;
-use crate::message_id;
+use crate::journal_ids;
 use crate::platform::{Inbox, Platforms};
+use crate::reloadable::Reloadable;
 use crate::router::Router;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
@@ -35,7 +35,7 @@ pub(super) struct Reloader {
     pub(super) router: Router,
     pub(super) inbox: Arc<dyn Inbox>,
     pub(super) turns: Arc<Turns>,
-    pub(super) hooks: Arc<Current<HooksConfig>>,
+    pub(super) hooks: Arc<Reloadable<HooksConfig>>,
     pub(super) tasks: TaskTracker,
     pub(super) shutdown: Shutdown,
 }
@@ -83,12 +83,12 @@ impl Reloader {
             let outcome = outcome.and_then(|new| self.apply(new));
             match &outcome {
                 Ok(changed) => tracing::info!(
-                    message_id = message_id::CONFIG_RELOADED,
+                    message_id = journal_ids::CONFIG_RELOADED,
                     changed,
                     "configuration read anew"
                 ),
                 Err(error) => tracing::error!(
-                    message_id = message_id::CONFIG_REFUSED,
+                    message_id = journal_ids::CONFIG_REFUSED,
                     error,
                     "the configuration is wrong; nothing was changed"
                 ),
@@ -107,7 +107,7 @@ impl Reloader {
         self.router.reload(&new);
         if has("agent.") || has("agents.") || changed.iter().any(|key| key.ends_with(".agent")) {
             let agents = Agents::configured(&new, &self.store);
-            let before = self.turns.reload(agents, new.agent.clocks);
+            let before = self.turns.reload(agents, new.agent.timeouts);
             self.tasks.spawn({
                 let stop = self.shutdown.cut.clone();
                 async move {

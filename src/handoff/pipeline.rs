@@ -10,13 +10,13 @@ use tracing::Instrument;
 use super::pause::{self, Side};
 use super::work::Slot;
 use super::{answer, bind, deliver, settle, thread};
-use crate::caught::caught;
 use crate::clock;
 use crate::domain::{Handoff, HandoffStage, HandoffState};
 use crate::domain::{KeyRules, Source};
 use crate::events::{Bus, Event};
-use crate::message_id;
+use crate::journal_ids;
 use crate::metrics::Metrics;
+use crate::panic_guard::caught;
 use crate::platform::{Availability, Platform, Platforms};
 use crate::router::{Address, Router};
 use crate::shutdown::Shutdown;
@@ -150,7 +150,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
         }
         _ => {
             tracing::warn!(
-                message_id = message_id::HANDOFF_RESUMED,
+                message_id = journal_ids::HANDOFF_RESUMED,
                 "handoff resumed: whoever was at it is gone"
             );
             (claim.handoff.stage.and_then(HandoffStage::previous), None)
@@ -202,7 +202,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
     }
     tell_end(context, claim, HandoffState::Completed, None);
     tracing::info!(
-        message_id = message_id::HANDOFF_COMPLETED,
+        message_id = journal_ids::HANDOFF_COMPLETED,
         key = claim.handoff.session_key,
         "handoff completed"
     );
@@ -365,7 +365,7 @@ async fn put_back(
 
 /// One that somebody stopped needs nobody's help.
 fn tell_failure(reason: &str) {
-    let message_id = message_id::HANDOFF_FAILED;
+    let message_id = journal_ids::HANDOFF_FAILED;
     match reason.starts_with("cancelled") {
         true => tracing::info!(message_id, reason, "handoff failed"),
         false => tracing::error!(message_id, reason, "handoff failed"),

@@ -11,7 +11,7 @@ use super::work::Work;
 use crate::clock;
 use crate::domain::{Handoff, HandoffState};
 use crate::events::Event;
-use crate::message_id;
+use crate::journal_ids;
 use crate::platform::Availability;
 use crate::process_identity::Identity;
 use crate::store::{Orphan, Pending, StoreError};
@@ -52,7 +52,7 @@ impl Queue {
         for (handoff, notes) in closed {
             self.handle.cancel(handoff.id);
             tracing::warn!(
-                message_id = message_id::HANDOFF_FAILED,
+                message_id = journal_ids::HANDOFF_FAILED,
                 handoff = handoff.id,
                 session = handoff.session_id,
                 platform = handoff.platform,
@@ -237,7 +237,7 @@ impl Queue {
         }
         let id = journal.map_or(0, |h| h.id);
         tracing::error!(
-            message_id = message_id::HANDOFF_FAILED,
+            message_id = journal_ids::HANDOFF_FAILED,
             handoff = id,
             session = session_id,
             platform,

@@ -3,8 +3,8 @@
 //!
 //! Labels say platforms, agents, stages and outcomes, all from lists that are known beforehand; never a session or a chat.
 
-mod grid;
 pub mod http;
+mod labelled;
 pub mod text;
 
 use std::sync::atomic::AtomicU64;
@@ -20,8 +20,8 @@ use prometheus_client::registry::Registry;
 use crate::clock;
 use crate::config::PLATFORMS;
 use crate::domain::HandoffStage;
-pub use grid::Grid;
-use grid::{Label, seconds};
+pub use crate::metrics::labelled::Grid;
+use crate::metrics::labelled::{Label, seconds};
 
 const PLATFORM: Label = Label {
     name: "platform",

@@ -11,13 +11,13 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::{Inbox, Line, Platform, PlatformError};
-use crate::caught::caught;
 use crate::clock;
 use crate::config::settings::find;
 use crate::config::{Config, PLATFORMS, PlatformConfig};
 use crate::domain::HomeChannel;
 use crate::events::{Bus, Event};
-use crate::message_id;
+use crate::journal_ids;
+use crate::panic_guard::caught;
 use crate::store::Store;
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -226,7 +226,7 @@ impl Platforms {
             let retry_after = match error {
                 PlatformError::Permanent(reason) | PlatformError::Gone(reason) => {
                     tracing::error!(
-                        message_id = message_id::PLATFORM_DOWN,
+                        message_id = journal_ids::PLATFORM_DOWN,
                         platform = name,
                         reason,
                         "platform down"
@@ -271,7 +271,7 @@ impl Platforms {
 
     fn failing(&self, name: &str, reason: String) {
         tracing::warn!(
-            message_id = message_id::PLATFORM_DEGRADED,
+            message_id = journal_ids::PLATFORM_DEGRADED,
             platform = name,
             reason,
             "platform not well"
@@ -287,7 +287,7 @@ impl Platforms {
     pub(super) fn alive(&self, name: &str) {
         if self.standing(name) != Some(Standing::Up) {
             tracing::info!(
-                message_id = message_id::PLATFORM_UP,
+                message_id = journal_ids::PLATFORM_UP,
                 platform = name,
                 "platform up"
             );

@@ -8,7 +8,7 @@ use super::{Answering, Inner, reply_to};
 use crate::agent::{Agent, Prompt};
 use crate::domain::Reply;
 use crate::domain::TranscriptWriter;
-use crate::message_id;
+use crate::journal_ids;
 use crate::platform::Platform;
 use crate::store::{
     Begun, Delivery, Draft, Extra, Files, Inbound, NewDelivery, Store, StoreError, TurnEnd,
@@ -42,7 +42,7 @@ impl Turn {
 
 /// Logs a failure that no turn was run for.
 fn told(error: TurnError) -> TurnError {
-    tracing::error!(message_id = message_id::TURN_FAILED, %error, "a turn failed");
+    tracing::error!(message_id = journal_ids::TURN_FAILED, %error, "a turn failed");
     error
 }
 

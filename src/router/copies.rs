@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::private;
+use crate::private_files;
 use crate::session::Sendable;
 
 /// In the home. Each copy has a directory of its own in it, so that it keeps its name.
@@ -22,7 +22,7 @@ pub(super) fn keep(
 ) -> Result<PathBuf, String> {
     let failed = |error: std::io::Error| format!("it cannot be copied ({error})");
     let all = home.join(DIRECTORY);
-    private::directory(&all).map_err(failed)?;
+    private_files::directory(&all).map_err(failed)?;
     if size_of(&all) + opened.size > quota {
         return Err("too many files wait to be sent already".into());
     }
@@ -32,10 +32,10 @@ pub(super) fn keep(
         .rand_bytes(12)
         .tempdir_in(&all)
         .map_err(failed)?;
-    let private = Permissions::from_mode(private::DIRECTORY);
+    let private = Permissions::from_mode(private_files::DIRECTORY);
     std::fs::set_permissions(own.path(), private).map_err(failed)?;
     let path = own.path().join(&opened.name);
-    let mut copy = private::new_file(&path).map_err(failed)?;
+    let mut copy = private_files::new_file(&path).map_err(failed)?;
     opened.copy_to(&mut copy, longest)?;
     copy.sync_all().map_err(failed)?;
     let _ = own.keep();

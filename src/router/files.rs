@@ -7,7 +7,7 @@ use super::{Inner, chat_files};
 use crate::domain::RemoteFile;
 use crate::domain::{Attachment, in_words};
 use crate::platform::{Effort, Platform, Tries, Unsent, with_retries};
-use crate::private;
+use crate::private_files;
 use crate::store::{Files, Inbound, StoreError};
 use crate::turn::patiently;
 
@@ -79,7 +79,7 @@ impl Inner {
         let name = safe_name(file);
         let chat = inbound.source.chat_id.as_deref().unwrap_or_default();
         let directory = chat_files::directory(&self.home, platform.name(), chat);
-        private::directory(&directory)
+        private_files::directory(&directory)
             .map_err(|e| format!("{} cannot be made: {e}", directory.display()))?;
         let path = directory.join(format!("{}-{n}-{name}", inbound.id));
         let part = path.with_extension("part");

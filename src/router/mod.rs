@@ -29,13 +29,13 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use crate::config::{ChatsConfig, Config, PlatformConfig};
-use crate::current::Current;
 use crate::domain::Button;
 use crate::domain::slash_command::{self, Command, Place, Typed};
 use crate::domain::{KeyRules, no_longer_here, session_key};
 use crate::events::{Bus, Event};
 use crate::metrics::{Met, Metrics};
 use crate::platform::{Platforms, local};
+use crate::reloadable::Reloadable;
 use crate::shutdown::Shutdown;
 use crate::store::{Delivery, Inbound, LocalMessage, NewDelivery, Store, StoreError};
 use crate::turn::{Lease, Turns, patiently};
@@ -59,7 +59,7 @@ struct Inner {
     turns: Arc<Turns>,
     metrics: Arc<Metrics>,
     keys: KeyRules,
-    rules: Current<Rules>,
+    rules: Reloadable<Rules>,
     home: PathBuf,
     bus: Bus,
     tracker: TaskTracker,
@@ -174,7 +174,7 @@ impl Router {
             metrics: turns.metrics.clone(),
             turns,
             keys: config.keys.clone(),
-            rules: Current::new(Rules::new(config)),
+            rules: Reloadable::new(Rules::new(config)),
             home: config.home.clone(),
             bus,
             tracker: TaskTracker::new(),

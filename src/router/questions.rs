@@ -9,7 +9,7 @@ use crate::platform::{Platform, Press};
 use crate::store::{Inbound, StoreError};
 use crate::turn::patiently;
 use crate::turn::questions::{Asking, CHOICE, Fit, HeardInChat, Pressed, QuestionId};
-use crate::visible::markdown;
+use crate::visible_text::markdown;
 
 /// What a message is while questions may be open.
 pub(super) enum Taken {

@@ -7,7 +7,7 @@ use tracing::Instrument;
 
 use super::Inner;
 use crate::domain::{Session, session_key};
-use crate::message_id;
+use crate::journal_ids;
 use crate::platform::Tries;
 use crate::store::{Delivery, Extra, NewDelivery, StoreError};
 use crate::turn::deliver::{DeliverError, Interrupts, deliver};
@@ -101,7 +101,7 @@ impl Inner {
             }
             Ok(Err(DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. })) => {
                 tracing::error!(
-                    message_id = message_id::REPLY_NOT_DELIVERED,
+                    message_id = journal_ids::REPLY_NOT_DELIVERED,
                     reason,
                     "a reply was not delivered"
                 );

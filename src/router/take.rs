@@ -8,12 +8,12 @@ use super::doors::Verdict;
 use super::{Inner, Right, Router};
 use crate::clock;
 use crate::domain::{ChatType, FormerChat, Source, former_keys, session_key};
-use crate::message_id;
+use crate::journal_ids;
 use crate::metrics::Met;
 use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
 use crate::store::{Inbound, NewInbound, StoreError};
 use crate::turn::patiently;
-use crate::visible::markdown;
+use crate::visible_text::markdown;
 
 /// The buttons of a list of sessions bring this back, with the session's id.
 pub(super) const RESUME: &str = "resume";
@@ -154,7 +154,7 @@ impl Inner {
         let ask = || self.store.ask_to_pair(source, stranger);
         if let Some(note) = patiently(&self.stop, ask).await? {
             tracing::info!(
-                message_id = message_id::PAIRING_ASKED,
+                message_id = journal_ids::PAIRING_ASKED,
                 platform = source.platform,
                 chat = source.chat_id,
                 user = source.user_id,

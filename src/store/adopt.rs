@@ -5,11 +5,11 @@ use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::features::{self, Feature};
-use super::journal::Changed;
 use super::routing::{entry, live_row, session_of};
 use super::{Store, StoreError, binding, chat_columns, earlier};
 use crate::clock;
 use crate::domain::{ChatType, FormerChat, FormerKey, Session, Source};
+use crate::store::handoff_log::Changed;
 
 impl Store {
     /// Whether the Hermes of this file puts the workspace into the keys of Slack.

@@ -3,11 +3,11 @@
 use rusqlite::{Connection, params};
 use serde_json::Value;
 
-use super::journal::Changed;
 use super::routing::entry;
 use super::{Store, StoreError, lenient};
 use crate::clock;
 use crate::domain::Source;
+use crate::store::handoff_log::Changed;
 
 /// What stands before the old id in the table of cursors, with the new id as its value.
 const MOVED: &str = "moved:";

@@ -9,12 +9,13 @@ use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use super::checkpoint::Checkpoints;
-use super::open::{self, File, Journal, StoreOptions};
-use super::trouble::Trouble;
+use super::open::{self, File, Journal};
 use super::writer::{Job, NOT_REHEARSED, Needs};
 use super::{REBUILD, StoreError, fulltext, messages};
-use crate::message_id;
+use crate::config::StoreOptions;
+use crate::journal_ids;
 use crate::metrics::Database;
+use crate::store::write_health::Trouble;
 
 /// Jobs committed together at the most: a transaction has to stay short for the other programs.
 const GROUP: usize = 64;
@@ -134,7 +135,7 @@ impl Committer {
         {
             outcome = Ok(Done::Committed);
             tracing::error!(
-                message_id = message_id::INDEX_DAMAGED,
+                message_id = journal_ids::INDEX_DAMAGED,
                 "the full-text index is damaged: messages are written without it. To repair search, {REBUILD}"
             );
         }

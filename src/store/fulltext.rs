@@ -8,7 +8,8 @@ use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::{OpenMode, Store, StoreError, StoreOptions, lenient, open, schema};
+use super::{OpenMode, Store, StoreError, lenient, open, schema};
+use crate::config::StoreOptions;
 
 /// The tables of the index and their options.
 const TABLES: [(&str, &str); 2] = [

@@ -7,7 +7,6 @@ use std::collections::HashSet;
 
 use rusqlite::{OptionalExtension, ToSql, params};
 
-use super::journal::{self, Evidence};
 use super::retract::Said;
 use super::{
     Delivery, Departure, NewDelivery, Store, StoreError, TurnEnd, binding, deliveries, lenient,
@@ -19,6 +18,7 @@ use crate::domain::Source;
 use crate::domain::TranscriptWriter;
 use crate::domain::{Handoff, HandoffStage, HandoffState, NOTICE_STAYS, RequestedVia};
 use crate::domain::{HomeChannel, ThreadOutcome};
+use crate::store::handoff_log::{self, Evidence};
 
 /// What Hermes' column takes.
 const ERROR_LENGTH: usize = 500;
@@ -122,11 +122,11 @@ impl Store {
                     Some(s) => format!("a handoff of {session_id} is {} already", s.handoff_state.unwrap_or_default()),
                 }));
             }
-            let id = journal::open(c, changed, &session_id, &platform, note.as_deref(), via)?;
+            let id = handoff_log::open(c, changed, &session_id, &platform, note.as_deref(), via)?;
             if after_turn {
                 c.execute("UPDATE hermesd_handoffs SET after_turn = 1 WHERE id = ?1", [id])?;
             }
-            journal::by_id(c, id)?.ok_or(StoreError::Closed)
+            handoff_log::by_id(c, id)?.ok_or(StoreError::Closed)
         })
         .await
     }
@@ -166,8 +166,8 @@ impl Store {
             }
             let session = sessions::by_id(c, &session_id)?.ok_or(StoreError::Closed)?;
             let platform = session.handoff_platform.as_deref().unwrap_or_default();
-            let id = journal::adopt(c, changed, &session_id, platform)?;
-            journal::start(c, &session, id, &owner, lease_until, &home_of).map(Some)
+            let id = handoff_log::adopt(c, changed, &session_id, platform)?;
+            handoff_log::start(c, &session, id, &owner, lease_until, &home_of).map(Some)
         })
         .await
     }
@@ -182,7 +182,7 @@ impl Store {
         );
         let (sent, platform) = (claim.sent.clone(), claim.handoff.platform.clone());
         let sent_before = claim.handoff.sent_ids.clone();
-        let left = self.look(|c| journal::left_behind(c, id))?;
+        let left = self.look(|c| handoff_log::left_behind(c, id))?;
         let mirrored = match &left {
             Some(key) => self.mirrored(key).await.map(|entry| entry.to_string()),
             None => None,
@@ -212,7 +212,7 @@ impl Store {
                     deliveries::end(c, *delivery, Ok(message))?;
                 }
             }
-            journal::advance(c, id, fence, &stages, now, &evidence)?;
+            handoff_log::advance(c, id, fence, &stages, now, &evidence)?;
             c.prepare_cached(
                 "UPDATE sessions SET handoff_state = 'completed', handoff_error = NULL
                  WHERE id = ?1 AND handoff_state = 'running'",
@@ -243,8 +243,8 @@ impl Store {
         let session_id = claim.handoff.session_id.clone();
         self.change(move |c, changed| {
             lineage::settle(c, changed, &session_id)?;
-            journal::hold(c, id, fence)?;
-            let (session, reason) = journal::close(c, changed, id, &reason)?;
+            handoff_log::hold(c, id, fence)?;
+            let (session, reason) = handoff_log::close(c, changed, id, &reason)?;
             c.execute(
                 "UPDATE hermesd_handoffs SET thread = COALESCE(thread, ?2) WHERE id = ?1",
                 params![id, thread],
@@ -266,7 +266,7 @@ impl Store {
     pub async fn thread_wanted(&self, claim: &Claim) -> Result<bool, StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
         self.write(move |c| {
-            journal::hold(c, id, fence)?;
+            handoff_log::hold(c, id, fence)?;
             let before = c
                 .prepare_cached("SELECT opening FROM hermesd_handoffs WHERE id = ?1")?
                 .query_row([id], |row| row.get(0))?;
@@ -285,7 +285,7 @@ impl Store {
         let (id, fence) = (claim.handoff.id, claim.fence);
         let opened = serde_json::to_string(opened).unwrap_or_default();
         self.write_unflushed(move |c| {
-            journal::advance(
+            handoff_log::advance(
                 c,
                 id,
                 fence,
@@ -317,7 +317,7 @@ impl Store {
         let (key, source, turn) = (key.to_owned(), source.clone(), self.turn.clone());
         self.change_unflushed(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
-            if shared && journal::is_taken(c, id, &key)? {
+            if shared && handoff_log::is_taken(c, id, &key)? {
                 return Ok(false);
             }
             let displaced = binding::bind(
@@ -331,7 +331,7 @@ impl Store {
             let displaced = serde_json::to_string(&displaced).unwrap_or_default();
             changed.keys.push(key.clone());
             let evidence: Evidence<'_> = &[("session_key", &key), ("displaced", &displaced)];
-            journal::advance(c, id, fence, &[HandoffStage::Bound], clock::now(), evidence)?;
+            handoff_log::advance(c, id, fence, &[HandoffStage::Bound], clock::now(), evidence)?;
             // The turn of the handoff follows at once.
             turn_leases::take_if_free(c, &session_id, turn.as_deref())?;
             Ok(true)
@@ -370,7 +370,7 @@ impl Store {
             };
             let said = serde_json::to_string(&said).unwrap_or_default();
             let evidence: Evidence<'_> = &[("reply", &answer.reply.text), ("message_rows", &said)];
-            journal::advance(
+            handoff_log::advance(
                 c,
                 id,
                 fence,
@@ -413,8 +413,8 @@ impl Store {
                 return Ok(false);
             };
             // A row of another program gets a journal entry too, so that `handoffs` can tell what became of it.
-            let id = journal::adopt(c, changed, &session_id, &platform.unwrap_or_default())?;
-            journal::close(c, changed, id, &reason)?;
+            let id = handoff_log::adopt(c, changed, &session_id, &platform.unwrap_or_default())?;
+            handoff_log::close(c, changed, id, &reason)?;
             Ok(true)
         })
         .await
@@ -434,7 +434,7 @@ impl Store {
     }
 
     pub fn handoff(&self, id: i64) -> Result<Option<Handoff>, StoreError> {
-        self.look(|c| journal::by_id(c, id))
+        self.look(|c| handoff_log::by_id(c, id))
     }
 
     /// `None`: there is no such handoff.
@@ -486,7 +486,7 @@ impl Store {
             let ids = statement.query_map(params![session_id, limit as i64], |row| row.get(0))?;
             let ids: Vec<i64> = ids.collect::<Result<_, _>>()?;
             ids.into_iter()
-                .filter_map(|id| journal::by_id(c, id).transpose())
+                .filter_map(|id| handoff_log::by_id(c, id).transpose())
                 .collect()
         })
         .await

@@ -7,10 +7,10 @@
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
-use super::journal::{self, Changed};
 use super::sessions::LONGEST_LINEAGE;
 use super::{Store, StoreError, chat_columns, lenient, routing, sessions, turns};
 use crate::clock;
+use crate::store::handoff_log::{self, Changed};
 
 impl Store {
     /// The ids of all rows of a conversation up to this one.
@@ -106,8 +106,8 @@ fn move_handoff(
     if let Some((state, platform)) = in_flight(ancestor)? {
         if in_flight(tip)?.is_some() {
             let reason = "overtaken by a newer request";
-            if let Some(row) = journal::in_flight(c, ancestor)? {
-                journal::close(c, changed, row.id, reason)?;
+            if let Some(row) = handoff_log::in_flight(c, ancestor)? {
+                handoff_log::close(c, changed, row.id, reason)?;
             }
             c.execute(
                 "UPDATE sessions SET handoff_state = 'failed', handoff_error = ?2 WHERE id = ?1",

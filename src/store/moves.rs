@@ -6,13 +6,13 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::binding::{self, Displaced};
 use super::chat_columns::{self, CHAT_COLUMNS};
 use super::earlier::{self, Earlier};
-use super::journal::Changed;
 use super::{
     Delivery, Extra, NewDelivery, Store, StoreError, deliveries, inbound, lenient, lineage,
     routing, sessions,
 };
 use crate::clock;
 use crate::domain::{Session, Source, TERMINAL, TERMINAL_SOURCES, farewell};
+use crate::store::handoff_log::Changed;
 
 /// Begins the send key of the note that tells a chat that its session has left.
 const FAREWELL: &str = "left:";

@@ -9,7 +9,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 use super::schema::{self, NEWEST_TESTED_SCHEMA, OWN_SCHEMA_VERSION};
 use super::{StoreError, features, messages, rehearsal, tokenizer};
-use crate::private;
+use crate::config::StoreOptions;
+use crate::private_files;
 
 /// How long locks of other programs are waited for, at each step of opening.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -20,27 +21,6 @@ pub enum OpenMode {
     Create,
     /// A client without a daemon: the file has to be there already.
     Existing,
-}
-
-/// How a database is opened, beside what the file itself says.
-#[derive(Debug, Clone)]
-pub struct StoreOptions {
-    /// Whether a file that does not exist yet gets a write-ahead log. An existing file keeps its journal mode.
-    pub create_in_wal: bool,
-    /// The library with the tokenizer of Hermes' index for Chinese, Japanese and Korean. `None`: do without that index.
-    pub cjk_library: Option<PathBuf>,
-    /// Hermes' name for the profile that the home is. `None`: the default one.
-    pub profile: Option<String>,
-}
-
-impl Default for StoreOptions {
-    fn default() -> StoreOptions {
-        StoreOptions {
-            create_in_wal: true,
-            cjk_library: None,
-            profile: None,
-        }
-    }
 }
 
 /// How the file keeps a transaction that is not finished.
@@ -98,9 +78,9 @@ fn flush_log(path: &Path) {
 /// the files beside it the same mode.
 fn create(path: &Path) -> std::io::Result<()> {
     if let Some(home) = path.parent() {
-        private::directory(home)?;
+        private_files::directory(home)?;
     }
-    match private::new_file(path) {
+    match private_files::new_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
         _ => Ok(()),
     }

@@ -11,11 +11,11 @@ use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Map, Value};
 
 use super::binding::bind;
-use super::journal::Changed;
 use super::sessions::NewSession;
 use super::{Store, StoreError, earlier, lenient, sessions};
 use crate::clock;
 use crate::domain::{Session, Source};
+use crate::store::handoff_log::Changed;
 
 /// The session that a chat is on now.
 #[derive(Debug, Clone, PartialEq)]

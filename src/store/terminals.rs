@@ -5,13 +5,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::messages::NewMessage;
 use super::sessions::{COLUMNS, NewSession};
-use super::{
-    Begun, Store, StoreError, agents, journal, lenient, lineage, sessions, turn_leases, turns,
-};
+use super::{Begun, Store, StoreError, agents, lenient, lineage, sessions, turn_leases, turns};
 use crate::clock;
 use crate::domain::TranscriptWriter;
 use crate::domain::transcript::Role;
 use crate::domain::{Session, TERMINAL_SOURCES};
+use crate::store::handoff_log;
 
 /// How many sessions are looked at for what "the recent one" may mean.
 const CANDIDATES: i64 = 50;
@@ -66,7 +65,7 @@ impl Terminal {
     fn looked_up(mut self, c: &Connection) -> Result<Terminal, StoreError> {
         for id in lineage::lineage(c, &sessions::tip(c, &self.session_id)?)? {
             self.in_flight |= in_flight(c, &id)?;
-            let handoff = journal::in_flight(c, &id)?.map(|handoff| handoff.id);
+            let handoff = handoff_log::in_flight(c, &id)?.map(|handoff| handoff.id);
             self.handoff = self.handoff.or(handoff);
         }
         Ok(self)
@@ -306,7 +305,7 @@ fn in_flight(c: &Connection, session_id: &str) -> Result<bool, StoreError> {
     let session = sessions::by_id(c, session_id)?;
     let state = session.and_then(|session| session.handoff_state);
     let by_row = matches!(state.as_deref(), Some("pending" | "running"));
-    Ok(by_row || journal::in_flight(c, session_id)?.is_some())
+    Ok(by_row || handoff_log::in_flight(c, session_id)?.is_some())
 }
 
 fn last_said(c: &Connection, id: &str) -> Result<Option<f64>, StoreError> {

@@ -9,7 +9,7 @@ use nix::unistd::Uid;
 use rusqlite::{Connection, LoadExtensionGuard};
 
 use super::{StoreError, fulltext, schema};
-use crate::message_id;
+use crate::journal_ids;
 
 const TABLE: &str = "messages_fts_cjk";
 
@@ -32,7 +32,7 @@ pub(super) fn provide(c: &Connection, library: Option<&Path>) -> Result<(), Stor
         Err(reason) => reason,
     };
     tracing::warn!(
-        message_id = message_id::CJK_INDEX_OFF,
+        message_id = journal_ids::CJK_INDEX_OFF,
         "the index for Chinese, Japanese and Korean is put out of use, since its tokenizer cannot be loaded ({missing}). \
          Search goes on with the other indexes; `hermes sessions optimize-storage` builds this one anew"
     );

@@ -13,9 +13,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::StoreError;
 use super::checkpoint::Checkpoints;
 use super::commit::Committer;
-use super::open::{File, Journal, Opened, StoreOptions};
-use super::trouble::Trouble;
+use super::open::{File, Journal, Opened};
+use crate::config::StoreOptions;
 use crate::metrics::Database;
+use crate::store::write_health::Trouble;
 
 /// Jobs that may wait; past it callers wait to hand theirs over.
 const QUEUE: usize = 1024;

@@ -13,7 +13,7 @@ use crate::agent::{Agent, Prompt};
 use crate::domain::Reply;
 use crate::domain::TERMINAL_SOURCES;
 use crate::handoff::request::{RequestError, stopping};
-use crate::message_id;
+use crate::journal_ids;
 use crate::router::LONGEST_MESSAGE;
 use crate::store::{Store, StoreError, TurnEnd, Typed};
 use crate::turn::{Lease, TurnError, Waited, kept_busy, patiently};
@@ -208,7 +208,7 @@ impl Terminals {
             Err(StoreError::TurnLost) => {
                 if outcome.error.is_none() {
                     let error = TurnError::Lost;
-                    tracing::error!(message_id = message_id::TURN_FAILED, %error, "a turn failed");
+                    tracing::error!(message_id = journal_ids::TURN_FAILED, %error, "a turn failed");
                 }
                 Ok(Outcome {
                     error: Some(TurnError::Lost.to_string()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::message_id;
+use crate::journal_ids;
 use crate::metrics::Metrics;
 use crate::platform::{Effort, Outgoing, Platform, PlatformError, Tries, Unsent, with_retries};
 use crate::store::{Delivery, DeliveryState, Store, StoreError};
@@ -169,7 +169,7 @@ async fn hand_over(
         if repeated {
             way.repeated.store(true, Ordering::Relaxed);
             tracing::warn!(
-                message_id = message_id::REPLY_MAYBE_REPEATED,
+                message_id = journal_ids::REPLY_MAYBE_REPEATED,
                 platform = platform.name(),
                 chat = to.chat_id,
                 session = delivery.session_id,

@@ -1,4 +1,4 @@
-//! One turn of one session: the lease that keeps turns apart, the agent, its clocks, and delivery of what it said.
+//! One turn of one session: the lease that keeps turns apart, the agent, its timeouts, and delivery of what it said.
 //!
 //! A handoff's notice and a person's message take the same road; what differs is who writes the rows, and that is the
 //! caller's.
@@ -19,23 +19,25 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+pub use crate::config::QuestionTimeouts;
 pub use lease::{Lease, Leases};
 pub(crate) use patience::patiently;
-pub use questions::{Heard, Patience, Questions, Shows};
+pub use questions::{Heard, Questions, Shows};
 pub use waiting::{Waited, kept_busy};
 
 pub use crate::agent::Streamed;
 use crate::agent::{Agent, AgentError, Agents, Prompt, Pulse, Sink};
-use crate::caught::caught;
 use crate::clock;
-use crate::current::Current;
+use crate::config::Timeouts;
 use crate::domain::Reply;
 use crate::domain::Session;
 use crate::domain::TranscriptWriter;
 use crate::domain::transcript::Transcript;
 use crate::events::{Bus, Event};
-use crate::message_id;
+use crate::journal_ids;
 use crate::metrics::Metrics;
+use crate::panic_guard::caught;
+use crate::reloadable::Reloadable;
 use crate::store::{Store, StoreError};
 
 #[derive(Debug, thiserror::Error)]
@@ -53,21 +55,6 @@ pub enum TurnError {
     Lost,
     #[error("cancelled")]
     Cancelled,
-}
-
-/// How long an agent may take.
-#[derive(Debug, Clone, Copy)]
-pub struct Clocks {
-    /// For all of it.
-    pub whole: Duration,
-    /// Until its first sign of life.
-    pub first: Option<Duration>,
-    /// Between two signs of life.
-    pub silence: Option<Duration>,
-    /// For the person, when it asks something.
-    pub question: Patience,
-    /// For the turn of another program, before a turn of ours.
-    pub lease: Duration,
 }
 
 /// How one question to an agent went.
@@ -88,9 +75,9 @@ pub type Chosen = Result<(Arc<dyn Agent>, TranscriptWriter), TurnError>;
 pub struct Turns {
     pub leases: Leases,
     pub questions: Questions,
-    agents: Current<Agents>,
+    agents: Reloadable<Agents>,
     store: Store,
-    clocks: Current<Clocks>,
+    timeouts: Reloadable<Timeouts>,
     bus: Bus,
     pub(crate) metrics: Arc<Metrics>,
     /// Numbers the turns of this daemon's life.
@@ -103,16 +90,16 @@ impl Turns {
     pub fn new(
         store: Store,
         agents: Agents,
-        clocks: Clocks,
+        timeouts: Timeouts,
         bus: Bus,
         metrics: Arc<Metrics>,
     ) -> Turns {
         Turns {
             leases: Leases::default(),
-            questions: Questions::new(clocks.question, questions_in(&store)),
-            agents: Current::new(agents),
+            questions: Questions::new(timeouts.question, questions_in(&store)),
+            agents: Reloadable::new(agents),
             store,
-            clocks: Current::new(clocks),
+            timeouts: Reloadable::new(timeouts),
             bus,
             metrics,
             turns: AtomicU64::new(0),
@@ -126,9 +113,9 @@ impl Turns {
     }
 
     /// From now on these answer, within these times. Returns who did before, and may still be at it.
-    pub fn reload(&self, agents: Agents, clocks: Clocks) -> Arc<Agents> {
-        self.questions.set_patience(clocks.question);
-        self.clocks.set(clocks);
+    pub fn reload(&self, agents: Agents, timeouts: Timeouts) -> Arc<Agents> {
+        self.questions.set_patience(timeouts.question);
+        self.timeouts.set(timeouts);
         self.agents.set(agents)
     }
 
@@ -202,7 +189,7 @@ impl Turns {
             && !matches!(error, TurnError::Cancelled)
         {
             tracing::error!(
-                message_id = message_id::TURN_FAILED,
+                message_id = journal_ids::TURN_FAILED,
                 session = session_id,
                 agent = agent.name(),
                 %error,
@@ -281,16 +268,16 @@ impl Turns {
 
     /// Resolves when one of the clocks has run out, with its time and the setting that says so.
     async fn run_out(&self, sink: &Sink<'_>) -> (Duration, &'static str) {
-        let clocks = self.clocks.get();
-        let mut whole = Instant::now() + clocks.whole;
+        let timeouts = self.timeouts.get();
+        let mut whole = Instant::now() + timeouts.whole;
         loop {
             let pulse = sink.pulse();
             let patience = match pulse {
                 _ if pulse.asking > 0 => None,
                 Pulse { begun: false, .. } => {
-                    clocks.first.map(|t| (t, "agent.first_token_timeout"))
+                    timeouts.first.map(|t| (t, "agent.first_token_timeout"))
                 }
-                Pulse { begun: true, .. } => clocks.silence.map(|t| (t, "agent.silence_timeout")),
+                Pulse { begun: true, .. } => timeouts.silence.map(|t| (t, "agent.silence_timeout")),
             };
             if pulse.asking > 0 {
                 // The person's time is not the agent's.
@@ -301,7 +288,7 @@ impl Turns {
             }
             let now = Instant::now();
             if now >= whole {
-                return (clocks.whole, "agent.timeout");
+                return (timeouts.whole, "agent.timeout");
             }
             let mut next = whole;
             if let Some((time, which)) = patience {

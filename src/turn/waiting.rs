@@ -58,7 +58,7 @@ impl Turns {
             };
             loop {
                 let waited = since.elapsed();
-                if waited >= self.clocks.get().lease {
+                if waited >= self.timeouts.get().lease {
                     return Ok(Waited::StillHeld(by));
                 }
                 if waited >= next_word {

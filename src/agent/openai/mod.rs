@@ -9,24 +9,13 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
-use secrecy::SecretString;
 use tokio_util::sync::CancellationToken;
 
 use super::{Agent, AgentError, Prompt, Sink};
+use crate::config::OpenAiConfig;
 use crate::domain::Reply;
 use endpoint::Endpoint;
 use request::Request;
-
-/// What is configured of it.
-#[derive(Debug, Clone)]
-pub struct OpenAiConfig {
-    /// `https://host/v1`; the rest of the address is ours.
-    pub base_url: String,
-    pub api_key: Option<SecretString>,
-    pub model: String,
-    /// Tokens that the model takes, history and reply together.
-    pub context: usize,
-}
 
 /// Sessions whose people are remembered to know that history is left out.
 const REMEMBERED: usize = 10_000;

@@ -1,7 +1,7 @@
 //! What the slash commands of a terminal do.
 
 use super::{Chat, Next, Sent};
-use crate::cli::handoff::{self, Clocks};
+use crate::cli::handoff::{self, Timeouts};
 use crate::cli::{CliError, sessions, terminal};
 use crate::domain::slash_command::{self, Command, Place};
 use crate::protocol::{
@@ -47,8 +47,13 @@ impl Chat<'_> {
         };
         let asked: HandoffView = self.client.call(Call::HandoffRequest(wish)).await?;
         let id = asked.id;
-        let followed =
-            handoff::follow(self.client, self.config, self.out, asked, Clocks::default());
+        let followed = handoff::follow(
+            self.client,
+            self.config,
+            self.out,
+            asked,
+            Timeouts::default(),
+        );
         tokio::select! {
             outcome = followed => outcome.map(|()| Next::Leave),
             sent = self.signals.next() => match sent {

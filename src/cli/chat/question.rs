@@ -4,7 +4,7 @@ use crate::domain::{Question, QuestionPart};
 use crate::protocol::EventKind;
 use crate::turn::questions::TERMINAL;
 use crate::turn::questions::words::{self, Whole};
-use crate::visible::visible_line;
+use crate::visible_text::visible_line;
 
 /// Puts a question among the open ones, or takes out one that is closed. Returns what is to be shown of that.
 pub(super) fn heard(

@@ -9,7 +9,7 @@ use super::super::args::Args;
 use super::super::backend::Backend;
 use super::{Candidate, Offer};
 use crate::config::settings::{self, Kind};
-use crate::config::{self, Config, Overrides, PLATFORMS, places};
+use crate::config::{self, Config, Overrides, PLATFORMS, paths};
 use crate::control::views;
 use crate::protocol::{
     Call, HandoffList, HandoffView, LocalThreadView, Nothing, PersonView, SessionList, SessionView,
@@ -96,8 +96,8 @@ impl Asker {
     }
 
     fn profiles(&self) -> Vec<Candidate> {
-        let root = self.config.as_ref().map(|c| places::root_of(&c.home));
-        let names = root.iter().flat_map(|root| places::profiles(root));
+        let root = self.config.as_ref().map(|c| paths::root_of(&c.home));
+        let names = root.iter().flat_map(|root| paths::profiles(root));
         names.map(|name| Candidate::new(name, "")).collect()
     }
 

@@ -2,7 +2,7 @@
 //! would stop, since what is wrong is what it is asked for.
 
 mod access;
-mod house;
+mod host;
 mod profiles;
 mod unit;
 
@@ -13,7 +13,7 @@ use super::backend::find_daemon;
 use super::output::{BAD, BOLD, FAINT, GOOD, Output};
 use crate::agent::{Agents, Standing};
 use crate::client::Client;
-use crate::config::{self, Config, Overrides, places};
+use crate::config::{self, Config, Overrides, paths};
 use crate::control::views;
 use crate::daemon;
 use crate::events::Bus;
@@ -49,16 +49,16 @@ async fn look_over(
         "configuration",
         format!("it can be read; the home is {}", config.home.display()),
     ))?;
-    report.tell_all(house::placeholders(config))?;
-    report.tell_all(house::secrets(config))?;
-    report.tell_all(house::modes(&config.home))?;
-    let (found, store) = house::database(config).await;
+    report.tell_all(host::placeholders(config))?;
+    report.tell_all(host::secrets(config))?;
+    report.tell_all(host::modes(&config.home))?;
+    let (found, store) = host::database(config).await;
     report.tell_all(found)?;
-    report.tell_all(house::disk(&config.home))?;
+    report.tell_all(host::disk(&config.home))?;
     let daemon = find_daemon(config, socket_is_explicit).await;
-    report.tell_all(house::daemon(config, &daemon))?;
+    report.tell_all(host::daemon(config, &daemon))?;
     let daemon = daemon.ok().flatten();
-    report.tell_all(unit::look(&places::unit_of(&config.home), daemon.is_some()).await)?;
+    report.tell_all(unit::look(&paths::unit_of(&config.home), daemon.is_some()).await)?;
     report.tell_all(profiles::look(config).await)?;
     match (&daemon, &store) {
         (Some(client), _) => ask_daemon(config, client, report).await,

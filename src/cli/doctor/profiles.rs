@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use crate::client::Client;
-use crate::config::{Config, places};
+use crate::config::{Config, paths};
 use crate::daemon::{live_gateway, recorded_socket};
 use crate::platform::Finding;
 use crate::store::count_pending;
 
 /// Profiles other than this one with handoffs that no daemon and no gateway will pick up.
 pub(super) async fn look(config: &Config) -> Vec<Finding> {
-    let root = places::root_of(&config.home);
+    let root = paths::root_of(&config.home);
     let mut found = Vec::new();
-    for name in places::profiles(&root) {
-        let home = places::home_of_profile(&root, &name);
+    for name in paths::profiles(&root) {
+        let home = paths::home_of_profile(&root, &name);
         if home == config.home || !home.join("state.db").exists() {
             continue;
         }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 
 use crate::cli::CliError;
-use crate::private;
+use crate::private_files;
 
 /// As many links in a row as the kernel follows.
 const LONGEST_CHAIN: usize = 40;
@@ -91,7 +91,7 @@ impl File {
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let path = behind_links(path)?;
     let directory = path.parent().unwrap_or(Path::new("."));
-    private::directory(directory)?;
+    private_files::directory(directory)?;
     let before = match path.metadata() {
         Ok(facts) => Some(facts),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -104,7 +104,7 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
             keep_owner(file.as_file(), before)?;
             before.permissions().mode() & 0o7777
         }
-        None => private::FILE,
+        None => private_files::FILE,
     };
     file.as_file()
         .set_permissions(Permissions::from_mode(mode))?;

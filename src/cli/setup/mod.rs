@@ -17,11 +17,11 @@ use super::args::SetupArgs;
 use super::backend::find_daemon;
 use super::output::{BOLD, GOOD, Output};
 use crate::client::Client;
-use crate::config::{self, Config, Overrides, places};
+use crate::config::{self, Config, Overrides, paths};
 use crate::daemon;
 use crate::events::Bus;
 use crate::platform::{Grade, Platform, PlatformError};
-use crate::private;
+use crate::private_files;
 use crate::store::{OpenMode, Store};
 use file::File;
 
@@ -55,7 +55,7 @@ async fn guide(
     let asks = !wish.no_input && ask::can_ask();
     let environment = config::environment()?;
     let home = config::home(overrides, &environment)?;
-    let path = places::file_to_write(overrides.config.as_deref(), &home, &environment);
+    let path = paths::file_to_write(overrides.config.as_deref(), &home, &environment);
     let path = path.ok_or_else(|| {
         refused(
             "no_place",
@@ -67,7 +67,7 @@ async fn guide(
     let guide = Guide {
         out,
         platform: &wish.platform,
-        unit: places::unit_of(&home),
+        unit: paths::unit_of(&home),
         asks,
     };
     let before = config::load(overrides)?;
@@ -235,7 +235,7 @@ impl Guide<'_> {
     }
 
     fn adapter(&self, config: &Config) -> Result<std::sync::Arc<dyn Platform>, CliError> {
-        private::directory(&config.home)
+        private_files::directory(&config.home)
             .map_err(|e| CliError::Other(format!("{}: {e}", config.home.display())))?;
         let store = Store::open(&config.home, OpenMode::Create, &config.store)?;
         let adapters = daemon::adapters(config, &store, &Bus::default());

@@ -6,7 +6,7 @@ use crate::domain::{Handoff, HandoffState, RequestedVia};
 use crate::events::Event;
 use crate::handoff::request::{self, Wish};
 use crate::handoff::which::{ChosenBy, resolve};
-use crate::message_id;
+use crate::journal_ids;
 use crate::protocol::{HandoffList, HandoffRequest, RpcError};
 use crate::session::Terminal;
 
@@ -106,7 +106,7 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
                 } = handoff;
                 desk.metrics.handoff_ended(&platform, Some("cancelled"));
                 tracing::info!(
-                    message_id = message_id::HANDOFF_FAILED,
+                    message_id = journal_ids::HANDOFF_FAILED,
                     handoff = id,
                     session = session_id,
                     platform,

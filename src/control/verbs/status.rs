@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::{Answer, answer, refused};
-use crate::config::places;
+use crate::config::paths;
 use crate::control::{Desk, views};
 use crate::protocol::{
     Hello, HelloView, MetricsView, PROTOCOL, PlatformView, RpcError, StatusView, code,
@@ -43,7 +43,7 @@ pub(super) async fn status(desk: &Desk) -> Answer {
         version: crate::VERSION.into(),
         pid: std::process::id(),
         home: desk.home.clone(),
-        profile: places::profile_name(Path::new(&desk.home)),
+        profile: paths::profile_name(Path::new(&desk.home)),
         started_at: desk.started_at,
         agent: desk.turns.agents().default_name().into(),
         sessions: desk.store.session_count().await?,

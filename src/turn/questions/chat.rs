@@ -92,7 +92,7 @@ impl InChat {
         let buttons: Vec<Button> = choices
             .filter(|_| capabilities.buttons)
             .map(|(at, label)| Button {
-                label: crate::visible::visible_line(label).into_owned(),
+                label: crate::visible_text::visible_line(label).into_owned(),
                 data: format!("{CHOICE}:{}:{at}", asked.id),
             })
             .collect();

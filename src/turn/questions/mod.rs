@@ -8,7 +8,6 @@ pub mod words;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::sync::{oneshot, watch};
@@ -18,9 +17,10 @@ pub use asked::{Asked, Closed, Given};
 pub use chat::{CHOICE, InChat};
 use whole::WholeFile;
 
-use crate::current::Current;
+use crate::config::QuestionTimeouts;
 use crate::domain::Source;
 use crate::domain::{Question, QuestionAnswer};
+use crate::reloadable::Reloadable;
 
 /// The place of an answer that a terminal gives.
 pub const TERMINAL: &str = "terminal";
@@ -61,18 +61,11 @@ impl std::fmt::Display for QuestionId {
     }
 }
 
-/// How long questions wait, and after what time a chat is reminded; `None` for never.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Patience {
-    pub answer: Option<Duration>,
-    pub reminder: Option<Duration>,
-}
-
 /// The open questions, the oldest first. A turn may ask several at a time: each waits for its own answer.
 #[derive(Clone)]
 pub struct Questions {
     open: Arc<Mutex<Vec<Open>>>,
-    patience: Arc<Current<Patience>>,
+    patience: Arc<Reloadable<QuestionTimeouts>>,
     /// Where the whole of a long question is kept while it is open.
     directory: Arc<PathBuf>,
 }
@@ -148,17 +141,17 @@ pub enum Pressed {
 }
 
 impl Questions {
-    pub fn new(patience: Patience, directory: PathBuf) -> Questions {
+    pub fn new(patience: QuestionTimeouts, directory: PathBuf) -> Questions {
         whole::clear(&directory);
         Questions {
             open: Arc::default(),
-            patience: Arc::new(Current::new(patience)),
+            patience: Arc::new(Reloadable::new(patience)),
             directory: Arc::new(directory),
         }
     }
 
     /// How long people may take from now on.
-    pub(crate) fn set_patience(&self, patience: Patience) {
+    pub(crate) fn set_patience(&self, patience: QuestionTimeouts) {
         self.patience.set(patience);
     }
 

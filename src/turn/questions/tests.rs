@@ -11,7 +11,7 @@ fn question(open: bool) -> Question {
 }
 
 fn questions(answer: Option<Duration>) -> Questions {
-    let patience = Patience {
+    let patience = QuestionTimeouts {
         answer,
         reminder: None,
     };
@@ -138,7 +138,7 @@ async fn a_question_waits_as_long_as_it_may_and_a_withdrawn_one_is_gone() {
     drop(asked);
     drop(ask(&questions, true).await);
     assert_eq!(questions.hear("s", "words"), Heard::NoQuestion);
-    questions.set_patience(Patience::default());
+    questions.set_patience(QuestionTimeouts::default());
     let (_asked, waiting) = ask(&questions, true).await;
     let years = Duration::from_secs(100_000_000);
     let closed = waiting.closed();

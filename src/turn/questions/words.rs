@@ -4,7 +4,7 @@
 use unicode_width::UnicodeWidthChar;
 
 use crate::domain::{Question, QuestionPart};
-use crate::visible::{markdown, printable, visible, visible_line};
+use crate::visible_text::{markdown, printable, visible, visible_line};
 
 /// How much of what an approval is about is shown in one place.
 #[derive(Debug, Clone, Copy)]

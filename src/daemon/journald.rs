@@ -300,7 +300,7 @@ mod tests {
             tracing::warn!(stage = "bound", reason = %"a\nb", "it waits");
             handoff.record("chat", "home");
             tracing::info!(
-                message_id = crate::message_id::HANDOFF_COMPLETED,
+                message_id = crate::journal_ids::HANDOFF_COMPLETED,
                 session = "other",
                 "done"
             );
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(field(1, "HERMES_SESSION"), Some("other"));
         assert_eq!(
             field(1, "MESSAGE_ID"),
-            Some(crate::message_id::HANDOFF_COMPLETED)
+            Some(crate::journal_ids::HANDOFF_COMPLETED)
         );
         assert_eq!(
             field(1, "message"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::ConfigError;
+use crate::config::ConfigError;
 
 /// The variables that are read here.
 pub(super) const VARIABLES: [&str; 9] = [

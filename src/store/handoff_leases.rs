@@ -2,13 +2,13 @@
 
 use rusqlite::{Connection, params};
 
-use super::{
-    Claim, Delivery, DeliveryState, NewDelivery, Store, StoreError, deliveries, journal, lenient,
-    lineage, sessions,
-};
 use crate::clock;
 use crate::domain::Handoff;
 use crate::domain::HomeChannel;
+use crate::store::{
+    Claim, Delivery, DeliveryState, NewDelivery, Store, StoreError, deliveries, handoff_log,
+    lenient, lineage, sessions,
+};
 
 /// What Hermes' CLI writes into a row when it gives up.
 const CLI_TIMEOUT: &str = "timed out waiting for gateway";
@@ -106,15 +106,15 @@ impl Store {
             else {
                 return Ok(None);
             };
-            let running = journal::in_flight(c, &session.id)?.filter(|row| row.running);
+            let running = handoff_log::in_flight(c, &session.id)?.filter(|row| row.running);
             let id = match (orphan.journal, running) {
                 (Some((id, fence)), Some(row)) if row.id == id => {
-                    if journal::hold(c, id, fence).is_err() {
+                    if handoff_log::hold(c, id, fence).is_err() {
                         return Ok(None);
                     }
                     id
                 }
-                (None, None) => journal::adopt(
+                (None, None) => handoff_log::adopt(
                     c,
                     changed,
                     &session.id,
@@ -122,7 +122,7 @@ impl Store {
                 )?,
                 _ => return Ok(None),
             };
-            journal::start(c, &session, id, &owner, lease_until, &home_of).map(Some)
+            handoff_log::start(c, &session, id, &owner, lease_until, &home_of).map(Some)
         })
         .await
     }
@@ -135,7 +135,7 @@ impl Store {
         notes_of: impl Fn(&Handoff) -> Vec<NewDelivery> + Clone + Send + 'static,
     ) -> (Vec<(Handoff, Vec<Delivery>)>, Result<(), StoreError>) {
         let (mut closed, mut outcome) = (Vec::new(), Ok(()));
-        let overtaken = match self.look(journal::overtaken) {
+        let overtaken = match self.look(handoff_log::overtaken) {
             Ok(overtaken) => overtaken,
             Err(error) => return (closed, Err(error)),
         };
@@ -148,11 +148,14 @@ impl Store {
             // Each on its own: one that cannot be put back must not hold up the others.
             let done = self
                 .change(move |c, changed| {
-                    if !journal::overtaken(c)?.iter().any(|(other, _)| *other == id) {
+                    if !handoff_log::overtaken(c)?
+                        .iter()
+                        .any(|(other, _)| *other == id)
+                    {
                         return Ok(None);
                     }
-                    journal::close(c, changed, id, &reason)?;
-                    let Some(handoff) = journal::by_id(c, id)? else {
+                    handoff_log::close(c, changed, id, &reason)?;
+                    let Some(handoff) = handoff_log::by_id(c, id)? else {
                         return Ok(None);
                     };
                     let notes = deliveries::insert_all(c, &notes_of(&handoff))?;

@@ -9,7 +9,7 @@ use nix::sys::statvfs::statvfs;
 use crate::cli::CliError;
 use crate::client::Client;
 use crate::config::settings::find;
-use crate::config::{Config, Origin, PlatformConfig, places};
+use crate::config::{Config, Origin, PlatformConfig, paths};
 use crate::daemon::live_gateway;
 use crate::platform::Finding;
 use crate::store::{OpenMode, REBUILD, Store, StoreError};
@@ -214,7 +214,7 @@ pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>)
             format!("none serves {}", config.home.display()),
             format!(
                 "start it with `systemctl --user start {}`, or `hermesd` in another terminal",
-                places::unit_of(&config.home)
+                paths::unit_of(&config.home)
             ),
         ),
         Err(error) => Finding::bad(

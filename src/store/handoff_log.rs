@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 
-use super::binding::Displaced;
-use super::handoffs::with_notice_stays;
-use super::retract::{self, Said};
-use super::{Claim, Store, StoreError, deliveries, earlier, lenient, sessions};
 use crate::clock;
 use crate::domain::HomeChannel;
 use crate::domain::Session;
 use crate::domain::{Handoff, HandoffStage, HandoffState, RequestedVia};
+use crate::store::binding::Displaced;
+use crate::store::handoffs::with_notice_stays;
+use crate::store::retract::{self, Said};
+use crate::store::{Claim, Store, StoreError, deliveries, earlier, lenient, sessions};
 
 /// The bindings that a transaction changes: they have to reach the mirror after the commit.
 pub(super) struct Changed<'a> {

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use super::StoreError;
-use crate::message_id;
+use crate::journal_ids;
+use crate::store::StoreError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -29,11 +29,11 @@ impl Trouble {
         }
         match (kind, fault) {
             (Some(Kind::Locked), Some(error)) => {
-                tracing::warn!(message_id = message_id::DATABASE_LOCKED, %error, "the database is locked");
+                tracing::warn!(message_id = journal_ids::DATABASE_LOCKED, %error, "the database is locked");
             }
             (Some(Kind::Full), _) => {
                 tracing::error!(
-                    message_id = message_id::DATABASE_FULL,
+                    message_id = journal_ids::DATABASE_FULL,
                     "the disk is full: free some space, it is tried again"
                 );
             }
@@ -72,8 +72,8 @@ mod tests {
         let text = page.text();
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
-        assert!(lines[0].contains(message_id::DATABASE_LOCKED) && lines[0].contains("WARN"));
-        assert!(lines[1].contains(message_id::DATABASE_FULL) && lines[1].contains("ERROR"));
+        assert!(lines[0].contains(journal_ids::DATABASE_LOCKED) && lines[0].contains("WARN"));
+        assert!(lines[1].contains(journal_ids::DATABASE_FULL) && lines[1].contains("ERROR"));
         assert!(lines[2].contains("can be written again"));
     }
 }

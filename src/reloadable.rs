@@ -3,11 +3,11 @@
 use std::sync::{Arc, RwLock};
 
 #[derive(Debug, Default)]
-pub(crate) struct Current<T>(RwLock<Arc<T>>);
+pub(crate) struct Reloadable<T>(RwLock<Arc<T>>);
 
-impl<T> Current<T> {
-    pub(crate) fn new(value: T) -> Current<T> {
-        Current(RwLock::new(Arc::new(value)))
+impl<T> Reloadable<T> {
+    pub(crate) fn new(value: T) -> Reloadable<T> {
+        Reloadable(RwLock::new(Arc::new(value)))
     }
 
     pub(crate) fn get(&self) -> Arc<T> {

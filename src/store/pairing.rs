@@ -3,9 +3,9 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
-use super::{Delivery, NewDelivery, Store, StoreError, deliveries};
 use crate::clock;
 use crate::domain::Source;
+use crate::store::{Delivery, NewDelivery, Store, StoreError, deliveries};
 
 /// Without letters and digits that look like one another.
 const ALPHABET: &[u8] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
