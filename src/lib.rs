@@ -9,10 +9,12 @@ pub mod clock;
 pub mod config;
 pub mod control;
 pub mod daemon;
+pub mod delivery;
 pub mod domain;
 pub mod events;
 pub mod handoff;
 pub mod hooks;
+pub mod inbound;
 pub mod journal_ids;
 #[cfg(test)]
 mod manual;
@@ -23,15 +25,17 @@ pub mod platform;
 mod private_files;
 pub mod process_identity;
 pub mod protocol;
+mod ration;
 mod reloadable;
-pub mod router;
-pub mod session;
+mod safe_open;
+pub mod sessions;
 pub mod shutdown;
 pub mod store;
 pub mod terminal;
 #[cfg(test)]
 mod testing;
 pub mod turn;
+pub mod views;
 pub mod visible_text;
 
 /// Version shown by `--version`, in `hello` and in the status line.

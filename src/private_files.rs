@@ -3,7 +3,9 @@
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{User, geteuid};
 
 pub(crate) const DIRECTORY: u32 = 0o700;
 pub(crate) const FILE: u32 = 0o600;
@@ -35,6 +37,14 @@ pub(crate) fn new_file(path: &Path) -> io::Result<File> {
         .open(path)?;
     file.set_permissions(Permissions::from_mode(FILE))?;
     Ok(file)
+}
+
+/// The person's own home, by the environment and by the system's list of users.
+pub(crate) fn home_of_person() -> impl Iterator<Item = PathBuf> {
+    let listed = User::from_uid(geteuid()).ok().flatten();
+    std::env::home_dir()
+        .into_iter()
+        .chain(listed.map(|user| user.dir))
 }
 
 #[cfg(test)]

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use hermesd::agent::Agents;
 use hermesd::config::Config;
+use hermesd::delivery::Outbox;
 use hermesd::domain::TranscriptWriter;
 use hermesd::domain::{ChatType, Source, session_key};
 use hermesd::events::Bus;
+use hermesd::inbound::Chats;
 use hermesd::platform::local::{self, Local};
 use hermesd::platform::{Inbox, Platform, PlatformError, Platforms};
-use hermesd::router::Router;
 use hermesd::shutdown::Shutdown;
 use hermesd::store::{Extra, NewDelivery, NewInbound, Store, TurnEnd};
 use hermesd::turn::Turns;
@@ -20,18 +21,18 @@ use crate::support::log::Log;
 use crate::support::scripted::{Scripted, ScriptedAgent, configured};
 use crate::support::{Home, eventually};
 
-/// The router and its platforms, without the queue: that ends a daemon whose database is moved away.
-struct Chats {
+/// The chats and its platforms, without the queue: that ends a daemon whose database is moved away.
+struct RunningChats {
     store: Store,
     config: Config,
     platform: Arc<Scripted>,
-    router: Router,
+    chats: Chats,
     log: Log,
     stop: Shutdown,
 }
 
-impl Chats {
-    fn new(home: &Home, platform: Scripted) -> Chats {
+impl RunningChats {
+    fn new(home: &Home, platform: Scripted) -> RunningChats {
         let (config, store, bus) = (configured(home, &[]), home.store(), Bus::default());
         let platform = Arc::new(platform);
         let adapters: Vec<Arc<dyn Platform>> = vec![
@@ -40,30 +41,38 @@ impl Chats {
         ];
         let platforms = Platforms::new(&config, adapters, bus.clone());
         let agents = Agents::only(Arc::new(ScriptedAgent::default()));
-        let clocks = config.agent.clocks;
+        let timeouts = config.agent.timeouts;
         let turns = Arc::new(Turns::new(
             store.clone(),
             agents,
-            clocks,
+            timeouts,
             bus.clone(),
             Arc::default(),
         ));
         let (log, stop) = (Log::start(), Shutdown::default());
-        let router = Router::new(
+        let outbox = Outbox::new(
+            &config,
+            store.clone(),
+            platforms.clone(),
+            Arc::default(),
+            stop.clone(),
+        );
+        let chats = Chats::new(
             &config,
             store.clone(),
             platforms.clone(),
             turns,
+            outbox,
             bus,
             stop.clone(),
         );
-        let inbox: Arc<dyn Inbox> = Arc::new(router.clone());
+        let inbox: Arc<dyn Inbox> = Arc::new(chats.clone());
         platforms.connect_all(&inbox, &TaskTracker::new(), &stop.cut);
-        Chats {
+        RunningChats {
             store,
             config,
             platform,
-            router,
+            chats,
             log,
             stop,
         }
@@ -115,7 +124,7 @@ impl Chats {
 
     async fn end(self) {
         self.stop.cut_off();
-        self.router.drain().await;
+        self.chats.drain().await;
     }
 }
 
@@ -126,13 +135,13 @@ fn telegram() -> Source {
 #[tokio::test]
 async fn a_database_that_cannot_be_read_at_the_start_is_waited_for() {
     let home = Home::new();
-    let chats = Chats::new(&home, Scripted::default());
+    let chats = RunningChats::new(&home, Scripted::default());
     let source = local::source("home", None);
     chats.store.say_local(KEY, &source, "one").await.unwrap();
     // Out of reach for connections that are yet to be made.
     let (here, away) = (home.path().join("state.db"), home.path().join("away.db"));
     std::fs::rename(&here, &away).unwrap();
-    chats.router.recover();
+    chats.chats.recover();
     chats.log.says(WAITS, 2).await;
     std::fs::rename(&away, &here).unwrap();
     replies(&home, 1).await;
@@ -142,11 +151,11 @@ async fn a_database_that_cannot_be_read_at_the_start_is_waited_for() {
 #[tokio::test]
 async fn a_message_that_comes_early_does_not_overtake_one_that_was_left() {
     let home = Home::new();
-    let chats = Chats::new(&home, Scripted::default());
+    let chats = RunningChats::new(&home, Scripted::default());
     let source = local::source("home", None);
     chats.store.say_local(KEY, &source, "one").await.unwrap();
-    chats.router.say_local("home", None, "two").await.unwrap();
-    chats.router.recover();
+    chats.chats.say_local("home", None, "two").await.unwrap();
+    chats.chats.recover();
     replies(&home, 2).await;
     let session = chats.store.bound_session(KEY).await.unwrap().unwrap();
     assert_eq!(
@@ -164,7 +173,7 @@ async fn a_message_that_comes_early_does_not_overtake_one_that_was_left() {
 #[tokio::test]
 async fn a_reply_that_was_left_is_not_overtaken_by_the_next_one() {
     let home = Home::new();
-    let chats = Chats::new(&home, Scripted::default());
+    let chats = RunningChats::new(&home, Scripted::default());
     let source = telegram();
     chats.leave_reply(&source, "first").await;
     let key = session_key(&source, &chats.config.keys);
@@ -175,7 +184,7 @@ async fn a_reply_that_was_left_is_not_overtaken_by_the_next_one() {
     // Time enough to be overtaken.
     let busy = PlatformError::transient("busy");
     chats.platform.sends.lock().unwrap().push_back(busy);
-    chats.router.recover();
+    chats.chats.recover();
     assert_eq!(chats.arrived(2).await, ["first", "I have 2 messages."]);
     chats.end().await;
 }
@@ -187,12 +196,12 @@ async fn a_reply_waits_for_its_platform_and_keeps_no_other_from_being_sent() {
         connected: tokio::sync::Semaphore::new(0),
         ..Scripted::default()
     };
-    let chats = Chats::new(&home, platform);
+    let chats = RunningChats::new(&home, platform);
     let off = Source::new("discord", ChatType::Dm, "5");
     for source in [&telegram(), &off, &local::source("home", None)] {
         chats.leave_reply(source, &source.platform).await;
     }
-    chats.router.recover();
+    chats.chats.recover();
     replies(&home, 1).await;
     let waits = r#"waiting for the platform to be up platform="telegram""#;
     chats.log.says(waits, 1).await;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hermesd::config::{self, Config, Overrides};
 use hermesd::domain::{ChatType, Source, session_key};
-use hermesd::router::{Doors, Rank};
+use hermesd::inbound::{Doors, Rank};
 
 use crate::support::Home;
 

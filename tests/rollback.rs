@@ -2,12 +2,12 @@
 
 use std::time::Instant;
 
+use hermesd::delivery::{DeliverError, Interrupts, deliver};
 use hermesd::domain::RequestedVia;
 use hermesd::domain::TranscriptWriter;
 use hermesd::platform::Tries;
 use hermesd::platform::local;
 use hermesd::store::{Answer, Claim, Delivery, Extra, NewDelivery, Store};
-use hermesd::turn::deliver::{DeliverError, Interrupts, deliver};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::scripted::Scripted;

@@ -48,7 +48,7 @@ impl Agent for CommandAgent {
     async fn turn(
         &self,
         prompt: Prompt<'_>,
-        sink: &Sink<'_>,
+        sink: &dyn Sink,
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
         let mut process = self.program.start()?;
@@ -152,7 +152,7 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(&mut self, chunk: &[u8], sink: &Sink<'_>) -> Result<(), AgentError> {
+    fn take(&mut self, chunk: &[u8], sink: &dyn Sink) -> Result<(), AgentError> {
         self.bytes.extend_from_slice(chunk);
         if self.bytes.len() + self.reply.len() > LONGEST_REPLY {
             let limit = LONGEST_REPLY >> 20;
@@ -185,7 +185,7 @@ impl Reading {
         Ok(())
     }
 
-    fn line(&mut self, line: &str, sink: &Sink<'_>) -> Result<(), AgentError> {
+    fn line(&mut self, line: &str, sink: &dyn Sink) -> Result<(), AgentError> {
         let parsed = serde_json::from_str::<Line>(line);
         if self.in_json.is_none() && !line.trim().is_empty() {
             self.in_json = Some(parsed.is_ok());
@@ -210,14 +210,14 @@ impl Reading {
         Ok(())
     }
 
-    fn push(&mut self, piece: &str, sink: &Sink<'_>) {
+    fn push(&mut self, piece: &str, sink: &dyn Sink) {
         if !piece.is_empty() {
             self.reply.push_str(piece);
             sink.push(piece);
         }
     }
 
-    fn end(&mut self, sink: &Sink<'_>) -> Result<String, AgentError> {
+    fn end(&mut self, sink: &dyn Sink) -> Result<String, AgentError> {
         let rest = std::mem::take(&mut self.bytes);
         if !rest.is_empty() {
             self.line(&String::from_utf8_lossy(&rest), sink)?;

@@ -30,7 +30,7 @@ impl Agent for Echo {
     async fn turn(
         &self,
         prompt: Prompt<'_>,
-        sink: &Sink<'_>,
+        sink: &dyn Sink,
         _cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
         let reply = if prompt.handoff {

@@ -1,14 +1,13 @@
 //! Agents: what answers. The rest of the house knows the [`Agent`] trait; each kind has a room of its own.
 
 pub mod acp;
+mod attachment_content;
 mod choose;
 pub mod command;
 pub mod echo;
-mod enclosed;
 pub mod hermes;
 pub mod openai;
 mod process;
-mod sink;
 mod supervised;
 
 use async_trait::async_trait;
@@ -16,11 +15,13 @@ use tokio_util::sync::CancellationToken;
 
 pub use choose::{Agents, Standing};
 pub use process::Program;
-pub use sink::{Pulse, Sink, Streamed};
 
 use crate::domain::transcript::Transcript;
 use crate::domain::{Attachment, Session};
-use crate::domain::{Reply, TranscriptWriter};
+use crate::domain::{Question, QuestionAnswer, Reply, TranscriptWriter};
+
+/// The session of a probe, which no row ever has.
+pub const PROBE: &str = "probe";
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
@@ -41,6 +42,22 @@ pub struct Prompt<'a> {
     pub attachments: &'a [Attachment],
     /// The words are the notice of a handoff, not a person's.
     pub handoff: bool,
+}
+
+/// Where an agent puts the pieces of its reply as they come, and how it reaches the person.
+#[async_trait]
+pub trait Sink: Send + Sync {
+    /// The conversation that the session is part of. It keeps its name when compression splits the session.
+    fn conversation(&self) -> &str;
+
+    /// Adds a piece to the reply.
+    fn push(&self, piece: &str);
+
+    /// Shows a sign of life that is no part of the reply: a tool at work, a thought.
+    fn alive(&self);
+
+    /// Asks the person, and waits for an answer within the time that people get for it.
+    async fn ask(&self, question: Question) -> QuestionAnswer;
 }
 
 #[async_trait]
@@ -68,7 +85,7 @@ pub trait Agent: Send + Sync {
     async fn turn(
         &self,
         prompt: Prompt<'_>,
-        sink: &Sink<'_>,
+        sink: &dyn Sink,
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError>;
 

@@ -11,12 +11,12 @@ use super::output::{self, BOLD, FAINT, Output};
 use crate::client::{Client, News};
 use crate::clock;
 use crate::config::Config;
-use crate::control::views;
 use crate::platform::local;
 use crate::protocol::{
     Call, EventKind, EventsSubscribe, LocalMessageView, LocalRead, LocalSay, LocalThreadView,
     Nothing,
 };
+use crate::views;
 
 pub(super) async fn run(
     backend: &Backend,

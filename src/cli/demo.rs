@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
-use super::handoff::{Timeouts, follow, subscribe};
+use super::handoff::{WaitLimits, follow, subscribe};
 use super::output::{BOLD, FAINT, Output};
 use super::{CliError, attach};
 use crate::client::Client;
@@ -68,7 +68,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
     };
     let handoff: HandoffView = client.call(Call::HandoffRequest(wish)).await?;
     let id = handoff.id;
-    let patient = Timeouts {
+    let patient = WaitLimits {
         pickup: PATIENCE,
         finish: Duration::from_secs(60),
     };

@@ -3,8 +3,8 @@
 use super::output::Output;
 use crate::client::ClientError;
 use crate::config::ConfigError;
-use crate::handoff::request::RequestError;
 use crate::protocol::{RpcError, code};
+use crate::sessions::RequestError;
 use crate::store::StoreError;
 
 #[derive(Debug, thiserror::Error)]

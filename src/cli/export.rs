@@ -15,10 +15,10 @@ use super::output::Output;
 use super::sessions;
 use crate::clock;
 use crate::config::Config;
-use crate::control::views;
 use crate::domain::transcript::Content;
-use crate::handoff::which::resolve;
 use crate::protocol::{MessageView, TranscriptView, TranscriptWish};
+use crate::sessions::resolve;
+use crate::views;
 
 pub(super) async fn run(
     backend: &Backend,

@@ -14,14 +14,14 @@ use super::output::{FAINT, GOOD, Output};
 use super::{CliError, terminal};
 use crate::client::{Client, ClientError, News};
 use crate::config::Config;
-use crate::control::views;
 use crate::domain::{HandoffStage, NOTICE_STAYS, RequestedVia};
 use crate::handoff::request::{self, Wish};
-use crate::handoff::watch;
 use crate::platform::Platforms;
 use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffRequest, HandoffView};
-use crate::session::open_elsewhere;
+use crate::sessions::open_elsewhere;
+use crate::store::watch;
 use crate::store::{OpenMode, Store};
+use crate::views;
 
 /// The net under inotify when the database is watched without a daemon.
 const POLL: Duration = Duration::from_millis(500);

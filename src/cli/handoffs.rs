@@ -3,15 +3,15 @@
 use super::CliError;
 use super::args::{HandoffsArgs, HandoffsVerb};
 use super::backend::Backend;
-use super::handoff::{Timeouts, follow, requested, subscribe};
+use super::handoff::{WaitLimits, follow, requested, subscribe};
 use super::output::{BOLD, Output, state_style};
 use crate::clock;
 use crate::config::Config;
-use crate::control::views;
 use crate::domain::{Handoff, HandoffState};
-use crate::handoff::which::resolve;
 use crate::protocol::{Call, HandoffId, HandoffList, HandoffView};
+use crate::sessions::resolve;
 use crate::store::Store;
+use crate::views;
 
 pub(super) async fn run(
     backend: &Backend,
@@ -48,7 +48,7 @@ pub(super) async fn run(
                 config,
                 out,
                 handoff,
-                Timeouts {
+                WaitLimits {
                     pickup: timeout,
                     finish: timeout,
                 },

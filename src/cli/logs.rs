@@ -12,8 +12,8 @@ use super::output::{Output, to_stderr};
 use crate::config::settings::parse_duration;
 use crate::config::{Config, paths};
 use crate::daemon::recorded_socket;
-use crate::handoff::which::resolve;
 use crate::protocol::{Call, SessionName, SessionView};
+use crate::sessions::resolve;
 
 const PROGRAM: &str = "journalctl";
 

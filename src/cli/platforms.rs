@@ -4,9 +4,9 @@ use super::CliError;
 use super::backend::Backend;
 use super::output::Output;
 use crate::config::Config;
-use crate::control::views;
 use crate::platform::Platforms;
 use crate::protocol::{Call, Nothing, PlatformView};
+use crate::views;
 
 pub(super) async fn run(backend: &Backend, config: &Config, out: &Output) -> Result<(), CliError> {
     let platforms: Vec<PlatformView> = match backend {

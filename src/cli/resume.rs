@@ -2,11 +2,10 @@
 
 use super::CliError;
 use super::output::Output;
-use crate::control::views;
-use crate::handoff::request::{Refusal, RequestError, turn_elsewhere};
-use crate::handoff::which;
 use crate::protocol::ResumedView;
+use crate::sessions::{self, Refusal, RequestError, turn_elsewhere};
 use crate::store::{Store, StoreError};
+use crate::views;
 
 /// The same without a daemon; the chat gets its note from the next one that starts.
 pub(super) async fn without_daemon(
@@ -14,8 +13,8 @@ pub(super) async fn without_daemon(
     name: Option<String>,
 ) -> Result<ResumedView, CliError> {
     let session = match &name {
-        Some(name) => which::resolve(store, name)?,
-        None => which::handed_off(store).await?,
+        Some(name) => sessions::resolve(store, name)?,
+        None => sessions::handed_off(store).await?,
     };
     let refuse = |kind, message| {
         CliError::from(RequestError::Refused(Refusal {
@@ -33,7 +32,7 @@ pub(super) async fn without_daemon(
         Err(StoreError::Conflict(reason)) => return Err(refuse("in_flight", reason)),
         Err(error) => return Err(error.into()),
     };
-    let session = which::resolve(store, &session.id)?;
+    let session = sessions::resolve(store, &session.id)?;
     Ok(ResumedView {
         session: views::session(&session),
         came_from: departure.map(|departure| departure.from.platform),

@@ -9,14 +9,14 @@ use super::export;
 use super::output::{BOLD, FAINT, Output};
 use crate::clock;
 use crate::config::Config;
-use crate::control::views;
 use crate::domain::transcript::Content;
-use crate::handoff::which::resolve;
 use crate::protocol::{
     Call, HitView, MessageView, SessionList, SessionName, SessionRename, SessionSearch,
     SessionView, TranscriptView, TranscriptWish,
 };
+use crate::sessions::resolve;
 use crate::store::SessionFilter;
+use crate::views;
 
 pub(super) async fn run(
     backend: &Backend,
@@ -270,7 +270,7 @@ async fn rename(
                 .await?
         }
         Backend::Direct(store) => {
-            views::session(&crate::session::rename(store, &session, &title).await?)
+            views::session(&crate::sessions::rename(store, &session, &title).await?)
         }
     };
     out.value(&renamed)?;

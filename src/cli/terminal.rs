@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use nix::sys::stat::{major, minor};
 use nix::unistd::ttyname;
 
-use crate::session::Terminal;
+use crate::sessions::Terminal;
 
 /// Programs that show several terminals name each in a variable. In the order in which Hermes' CLI asks for them.
 const VARIABLES: [&str; 6] = [

@@ -18,8 +18,8 @@ use tokio_util::task::TaskTracker;
 use super::endings;
 use super::limits::{self, Kind, Room};
 use super::outbox::{self, Outbox, response};
-use super::verbs::{self, Answer, Place, Subscription};
 use super::{Desk, Doorman};
+use crate::control::handlers::{self, Answer, Place, Subscription};
 use crate::protocol::{self, Call, MAX_FRAME, RpcError, code};
 
 /// A frame that was begun has to be finished within this time.
@@ -265,7 +265,7 @@ impl Reader<'_> {
         match call {
             Err(error) => self.answer(id, Err(error)).await,
             Ok(Call::Hello(hello)) => {
-                let result = verbs::hello(&self.desk, &hello);
+                let result = handlers::hello(&self.desk, &hello);
                 self.greeted = self.greeted || result.is_ok();
                 self.answer(id, result).await;
             }
@@ -285,7 +285,7 @@ impl Reader<'_> {
                 };
                 self.subscribed = true;
                 // The answer is queued first: no event overtakes it.
-                self.answer(id, verbs::answer(&json!({}))).await;
+                self.answer(id, handlers::answer(&json!({}))).await;
                 let _ = self.subscribe.send(subscription).await;
             }
             Ok(call) => return self.start(id, call, frame.len()).await,
@@ -313,16 +313,16 @@ impl Reader<'_> {
             Call::HandoffWait(wish) => {
                 self.ends_with_connection.spawn(async move {
                     let _room = room;
-                    let ended = verbs::ended(&desk, wish.id).await;
+                    let ended = handlers::ended(&desk, wish.id).await;
                     let _turn = outbox.turn().await;
-                    let answer = ended.and_then(|()| verbs::show(&desk, wish.id));
+                    let answer = ended.and_then(|()| handlers::show(&desk, wish.id));
                     outbox.respond(id, answer).await;
                 });
             }
             call if kind == Kind::Read => {
                 self.ends_with_connection.spawn(async move {
                     let _room = room;
-                    let answer = verbs::perform(&desk, &place, call).await;
+                    let answer = handlers::perform(&desk, &place, call).await;
                     outbox.respond(id, answer).await;
                 });
             }
@@ -330,7 +330,7 @@ impl Reader<'_> {
             call => {
                 self.actions.spawn(async move {
                     let _room = room;
-                    let answer = verbs::perform(&desk, &place, call).await;
+                    let answer = handlers::perform(&desk, &place, call).await;
                     outbox.respond(id, answer).await;
                 });
             }

@@ -13,7 +13,7 @@ use interprocess::os::unix::local_socket::ListenerOptionsExt;
 use nix::unistd::{Gid, chown, geteuid};
 
 use crate::private_files;
-use crate::session::home_of_person;
+use crate::private_files::home_of_person;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {

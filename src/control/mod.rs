@@ -2,12 +2,11 @@
 
 mod connection;
 mod endings;
+mod handlers;
 mod limits;
 pub mod listener;
 mod outbox;
 mod peer;
-mod verbs;
-pub mod views;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::events::Bus;
 use crate::handoff::queue;
+use crate::inbound::Chats;
 use crate::metrics::{Metrics, Now};
 use crate::platform::Platforms;
-use crate::router::Router;
 use crate::store::Store;
 use crate::terminal::Terminals;
 use crate::turn::Turns;
@@ -33,7 +32,7 @@ pub struct Desk {
     pub store: Store,
     pub platforms: Platforms,
     pub turns: Arc<Turns>,
-    pub router: Router,
+    pub chats: Chats,
     pub terminals: Terminals,
     pub queue: queue::Handle,
     pub bus: Bus,
@@ -59,7 +58,7 @@ impl Desk {
             handoffs_pending: self.store.pending_count().unwrap_or_default(),
             handoffs_running: self.queue.running(),
             turns_running: self.turns.leases.count(),
-            messages_waiting: self.router.waiting(),
+            messages_waiting: self.chats.waiting(),
             connections: self.connections.load(Ordering::Relaxed),
         })
     }

@@ -9,10 +9,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
-use super::verbs::{Answer, Subscription};
-use super::views;
+use crate::control::handlers::{Answer, Subscription};
 use crate::events::Told;
 use crate::protocol::{self, EventKind, MAX_FRAME, RpcError, code};
+use crate::views;
 
 /// About what is written at a time.
 const WRITE_SIZE: usize = 64 << 10;

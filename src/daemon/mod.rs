@@ -33,10 +33,12 @@ use crate::agent::Agents;
 use crate::clock;
 use crate::config::{Config, ConfigError};
 use crate::control::{self, Desk, Doorman, Limits, Room, listener};
+use crate::delivery::Outbox;
 use crate::events::Bus;
+use crate::handoff::Context;
 use crate::handoff::queue::{self, Queue};
-use crate::handoff::{Context, watch};
 use crate::hooks;
+use crate::inbound::Chats;
 use crate::journal_ids;
 use crate::metrics::{Metrics, http};
 use crate::platform::local::Local;
@@ -44,8 +46,8 @@ use crate::platform::telegram::Telegram;
 use crate::platform::{Inbox, Platform, Platforms, local};
 use crate::process_identity::Identity;
 use crate::reloadable::Reloadable;
-use crate::router::Router;
 use crate::shutdown::Shutdown;
+use crate::store::watch;
 use crate::store::{KEPT_FOR, Store};
 use crate::terminal::Terminals;
 use crate::turn::Turns;
@@ -57,7 +59,8 @@ pub struct Daemon {
     store: Store,
     desk: Arc<Desk>,
     queue: Queue,
-    router: Router,
+    chats: Chats,
+    outbox: Outbox,
     terminals: Terminals,
     platforms: Platforms,
     shutdown: Shutdown,
@@ -97,18 +100,26 @@ impl Daemon {
             metrics.clone(),
         ));
         let shutdown = Shutdown::default();
-        let router = Router::new(
+        let outbox = Outbox::new(
+            &config,
+            store.clone(),
+            platforms.clone(),
+            metrics.clone(),
+            shutdown.clone(),
+        );
+        let chats = Chats::new(
             &config,
             store.clone(),
             platforms.clone(),
             turns.clone(),
+            outbox.clone(),
             bus.clone(),
             shutdown.clone(),
         );
         let terminals = Terminals::new(
             store.clone(),
             turns.clone(),
-            router.clone(),
+            Arc::new(chats.clone()),
             bus.clone(),
             shutdown.clone(),
         );
@@ -117,7 +128,8 @@ impl Daemon {
             store: store.clone(),
             platforms: platforms.clone(),
             turns: turns.clone(),
-            router: router.clone(),
+            outbox: outbox.clone(),
+            chat_queue: Arc::new(chats.clone()),
             bus: bus.clone(),
             metrics: metrics.clone(),
             keys: config.keys.clone(),
@@ -137,7 +149,7 @@ impl Daemon {
             store: store.for_clients(),
             platforms: platforms.clone(),
             turns,
-            router: router.clone(),
+            chats: chats.clone(),
             terminals: terminals.clone(),
             queue: handle,
             bus,
@@ -162,7 +174,8 @@ impl Daemon {
             store,
             desk,
             queue,
-            router,
+            chats,
+            outbox,
             terminals,
             platforms,
             shutdown,
@@ -202,7 +215,8 @@ impl Daemon {
             store,
             desk,
             queue,
-            router,
+            chats,
+            outbox,
             terminals,
             platforms,
             shutdown,
@@ -243,10 +257,10 @@ impl Daemon {
         }
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
-        let inbox: Arc<dyn Inbox> = Arc::new(router.clone());
+        let inbox: Arc<dyn Inbox> = Arc::new(chats.clone());
         // Heard to the end: a turn that goes on may wait for an answer, or be stopped.
         platforms.connect_all(&inbox, &tasks, &deaf);
-        router.recover();
+        chats.recover();
         terminals.recover();
         if let Some(reload) = reload {
             let reloader = Reloader {
@@ -255,7 +269,8 @@ impl Daemon {
                 store: store.clone(),
                 bus: desk.bus.clone(),
                 platforms: platforms.clone(),
-                router: router.clone(),
+                chats: chats.clone(),
+                outbox: outbox.clone(),
                 inbox,
                 turns: desk.turns.clone(),
                 hooks,
@@ -265,7 +280,7 @@ impl Daemon {
             tasks.spawn(reloader.run(reload));
         }
         tasks.spawn(prune(store.clone(), draining.clone()));
-        tasks.spawn(router.clone().tidy_files(started, draining.clone()));
+        tasks.spawn(outbox.tidy_files(started, draining.clone()));
         tasks.spawn(service::tell_status(platforms, desk.bus.listen(), draining));
         tasks.close();
 
@@ -288,7 +303,7 @@ impl Daemon {
                 false => Ok(()),
             }
         };
-        let work = async { tokio::join!(queue, terminals.finish_turns(), router.drain()).0 };
+        let work = async { tokio::join!(queue, terminals.finish_turns(), chats.drain()).0 };
         tokio::pin!(work);
         let ended = stop::finish(work.as_mut(), &stop, config.drain_timeout).await;
         let mut stopped = match ended {
@@ -303,7 +318,7 @@ impl Daemon {
                 None => work.await,
             };
             terminals.drain().await;
-            router.drain().await;
+            chats.drain().await;
             desk.turns.agents().close().await;
             control_stop.cancel();
             tasks.wait().await;

@@ -10,11 +10,12 @@ use super::{adapters, check, log, service};
 use crate::agent::Agents;
 use crate::config::HooksConfig;
 use crate::config::{Config, ConfigError};
+use crate::delivery::Outbox;
 use crate::events::Bus;
+use crate::inbound::Chats;
 use crate::journal_ids;
 use crate::platform::{Inbox, Platforms};
 use crate::reloadable::Reloadable;
-use crate::router::Router;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
 use crate::turn::Turns;
@@ -32,7 +33,8 @@ pub(super) struct Reloader {
     pub(super) store: Store,
     pub(super) bus: Bus,
     pub(super) platforms: Platforms,
-    pub(super) router: Router,
+    pub(super) chats: Chats,
+    pub(super) outbox: Outbox,
     pub(super) inbox: Arc<dyn Inbox>,
     pub(super) turns: Arc<Turns>,
     pub(super) hooks: Arc<Reloadable<HooksConfig>>,
@@ -104,7 +106,8 @@ impl Reloader {
         let has = |beginning: &str| changed.iter().any(|key| key.starts_with(beginning));
         log::change(&new.log).map_err(|error| error.to_string())?;
         self.hooks.set(new.hooks.clone());
-        self.router.reload(&new);
+        self.chats.reload(&new);
+        self.outbox.reload(new.chats.clone());
         if has("agent.") || has("agents.") || changed.iter().any(|key| key.ends_with(".agent")) {
             let agents = Agents::configured(&new, &self.store);
             let before = self.turns.reload(agents, new.agent.timeouts);

@@ -3,6 +3,9 @@
 /// The place of a session that is on no chat: a person talks to it in a terminal.
 pub const TERMINAL: &str = "terminal";
 
+/// The longest message that a person may send, in bytes.
+pub const LONGEST_MESSAGE: usize = 100_000;
+
 /// Sources of sessions that live in a terminal rather than in a chat.
 pub const TERMINAL_SOURCES: [&str; 3] = ["cli", "tui", "acp"];
 

@@ -4,19 +4,12 @@
 //! stages, one file a stage. Each stage commits its evidence before the next begins, so that a daemon that was killed
 //! goes on where the journal stops.
 
-mod answer;
-mod bind;
-mod deliver;
-pub mod pause;
 mod pipeline;
 pub mod queue;
-mod ration;
 pub mod request;
 mod scan;
-mod settle;
-mod thread;
-pub mod watch;
-pub mod which;
-mod work;
+mod stages;
+pub mod test_hooks;
+mod worker;
 
 pub use pipeline::Context;

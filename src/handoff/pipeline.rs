@@ -7,18 +7,18 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::pause::{self, Side};
-use super::work::Slot;
-use super::{answer, bind, deliver, settle, thread};
 use crate::clock;
+use crate::delivery::{Address, ChatQueue, Outbox};
 use crate::domain::{Handoff, HandoffStage, HandoffState};
 use crate::domain::{KeyRules, Source};
 use crate::events::{Bus, Event};
+use crate::handoff::stages::{answer, bind, deliver, settle, thread};
+use crate::handoff::test_hooks::{self, Side};
+use crate::handoff::worker::Slot;
 use crate::journal_ids;
 use crate::metrics::Metrics;
 use crate::panic_guard::caught;
 use crate::platform::{Availability, Platform, Platforms};
-use crate::router::{Address, Router};
 use crate::shutdown::Shutdown;
 use crate::store::{Claim, Delivery, NewDelivery, Store, StoreError, failure_key};
 use crate::turn::{Lease, Turns};
@@ -36,8 +36,10 @@ pub struct Context {
     pub store: Store,
     pub platforms: Platforms,
     pub turns: Arc<Turns>,
+    /// Makes and sends messages.
+    pub outbox: Outbox,
     /// Tells a chat that its session has gone on to another.
-    pub router: Router,
+    pub chat_queue: Arc<dyn ChatQueue>,
     pub bus: Bus,
     pub metrics: Arc<Metrics>,
     pub keys: KeyRules,
@@ -96,7 +98,7 @@ impl Context {
     }
 
     pub(super) async fn before(&self, stage: HandoffStage) {
-        pause::point(Side::Before, stage, &self.home).await;
+        test_hooks::point(Side::Before, stage, &self.home).await;
     }
 }
 
@@ -301,7 +303,7 @@ async fn reached(
         });
     }
     if let Some(stage) = handoff.stage.filter(|stage| Some(*stage) > before) {
-        pause::point(Side::After, stage, &context.home).await;
+        test_hooks::point(Side::After, stage, &context.home).await;
     }
 }
 
@@ -341,12 +343,12 @@ async fn fail(context: &Context, claim: &mut Claim, reason: &str) {
             }
         }
     };
-    context.router.forget_copies(&claim.deliveries);
+    context.outbox.forget_copies(&claim.deliveries);
     tell_failure(&reason);
     tell_end(context, claim, HandoffState::Failed, Some(reason));
     // The chat's own worker sends them: the session is free for another try meanwhile.
     for note in notes {
-        context.router.post(note);
+        context.chat_queue.post(note);
     }
 }
 
@@ -405,5 +407,5 @@ pub(super) fn failure_notes(
     let text = format!(
         "The handoff to this thread failed ({reason}). The conversation stays where it was."
     );
-    context.router.notes(&to, &text)
+    context.outbox.text_messages(&to, &text)
 }

@@ -11,12 +11,12 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_util::task::TaskTracker;
 
 use super::pipeline::Context;
-use super::ration::Passes;
-pub use super::work::Handle;
-use super::work::{Done, Slot, Work, perform};
 use crate::clock;
 use crate::config::HandoffConfig;
+pub use crate::handoff::worker::Handle;
+use crate::handoff::worker::{Done, Slot, Work, perform};
 use crate::process_identity::Identity;
+use crate::ration::Passes;
 use crate::store::StoreError;
 
 /// When the queue looks again after a pass that failed.

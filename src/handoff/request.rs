@@ -1,13 +1,12 @@
 //! Asking for a handoff: every reason to say no, at once and with its remedy.
 
-use std::path::Path;
-
 use super::pipeline::unavailable;
-use super::which::{self, ChosenBy, resolve};
 use crate::domain::Session;
 use crate::domain::{Handoff, RequestedVia};
 use crate::platform::{Availability, Platforms};
-use crate::session::{Terminal, open_elsewhere};
+use crate::sessions::{
+    ChosenBy, RequestError, Terminal, refuse, resolve, resolve_unnamed, turn_elsewhere,
+};
 use crate::store::{BusyElsewhere, Store, StoreError};
 
 /// The longest note that is passed on.
@@ -27,45 +26,6 @@ pub struct Wish {
     pub after_turn: bool,
     /// Do not mind what another program seems to be doing.
     pub force: bool,
-}
-
-/// Why a request is refused: a stable word for programs, a sentence and a remedy for people.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Refusal {
-    pub kind: &'static str,
-    pub message: String,
-    pub hint: Option<String>,
-}
-
-#[derive(Debug, thiserror::Error)]
-pub enum RequestError {
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// The answer to all that would begin new work while the daemon stops.
-pub fn stopping() -> Refusal {
-    Refusal {
-        kind: "stopping",
-        message: "hermesd is stopping and begins no new work".to_owned(),
-        hint: Some("ask again when it has started".to_owned()),
-    }
-}
-
-pub(super) fn refuse(
-    kind: &'static str,
-    message: impl Into<String>,
-    hint: impl Into<String>,
-) -> RequestError {
-    let hint = Some(hint.into()).filter(|h: &String| !h.is_empty());
-    RequestError::Refused(Refusal {
-        kind,
-        message: message.into(),
-        hint,
-    })
 }
 
 /// Checks the wish and writes the pending row. `is_busy` says whether a turn of a session runs right now. Also returns how
@@ -92,7 +52,7 @@ pub async fn request(
     let (session, chosen_by) = match &wish.session {
         Some(name) => (resolve(store, name)?, None),
         None => {
-            let (session, by) = which::unnamed(store, wish.tty.as_deref(), &wish.terminal).await?;
+            let (session, by) = resolve_unnamed(store, wish.tty.as_deref(), &wish.terminal).await?;
             (session, Some(by))
         }
     };
@@ -146,28 +106,6 @@ fn check_idle(
         )),
         _ => Ok(()),
     }
-}
-
-/// What another program is doing with this session, unless it has said that it had it open and is dead by now.
-pub fn turn_elsewhere(
-    store: &Store,
-    session_id: &str,
-) -> Result<Option<BusyElsewhere>, StoreError> {
-    let Some(what) = store.busy_elsewhere(session_id)? else {
-        return Ok(None);
-    };
-    // A lease knows itself whether its holder is dead.
-    if matches!(what, BusyElsewhere::Turn(_)) {
-        return Ok(Some(what));
-    }
-    let home = store.path().parent().unwrap_or(Path::new("."));
-    let mut holders = open_elsewhere(home).into_iter();
-    let mut known = holders
-        .by_ref()
-        .filter(|o| o.session_id == session_id)
-        .peekable();
-    let dead = known.peek().is_some() && known.all(|holder| !holder.is_alive());
-    Ok(Some(what).filter(|_| !dead))
 }
 
 fn in_flight(message: String) -> RequestError {

@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use super::pipeline::{self, unavailable};
 use super::queue::{FirstSeen, Queue};
-use super::request::turn_elsewhere;
-use super::work::Work;
 use crate::clock;
 use crate::domain::{Handoff, HandoffState};
 use crate::events::Event;
+use crate::handoff::worker::Work;
 use crate::journal_ids;
 use crate::platform::Availability;
 use crate::process_identity::Identity;
+use crate::sessions::turn_elsewhere;
 use crate::store::{Orphan, Pending, StoreError};
 
 /// How long after its end a handed-off session is guarded against the terminal that leaves it.
@@ -66,7 +66,7 @@ impl Queue {
                 handoff.error.clone(),
             );
             for note in notes {
-                self.context.router.post(note);
+                self.context.chat_queue.post(note);
             }
         }
         let (store, now) = (&self.context.store, clock::now());

@@ -10,8 +10,8 @@ use std::time::Duration;
 use super::{Seat, Terminals};
 use crate::domain::TERMINAL_SOURCES;
 use crate::events::Event;
+use crate::store::retry_while_busy;
 use crate::store::{StoreError, Terminal};
-use crate::turn::patiently;
 
 /// How often the end of a handoff is looked for when no event tells of it: another program may have ended it.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -94,7 +94,7 @@ impl Terminals {
         self.inner.tracker.spawn(async move {
             let _recovered = this.inner.recovered.clone().drop_guard();
             let (store, stop) = (&this.inner.store, &this.inner.draining);
-            let left = match patiently(stop, || store.open_terminals()).await {
+            let left = match retry_while_busy(stop, || store.open_terminals()).await {
                 Ok(left) => left,
                 Err(error) => {
                     tracing::error!(%error, "the sessions of the last run could not be finalised");
@@ -115,11 +115,11 @@ impl Terminals {
         }
         // A turn of the chat that has the session by now is taken up there.
         let at_home = matches!(
-            patiently(stop, || store.session(id)).await,
+            retry_while_busy(stop, || store.session(id)).await,
             Ok(Some(s)) if TERMINAL_SOURCES.contains(&s.source.as_str())
         );
         let interrupted = at_home
-            && patiently(stop, || store.end_left_turn(id))
+            && retry_while_busy(stop, || store.end_left_turn(id))
                 .await
                 .unwrap_or_else(|error| {
                     tracing::error!(%error, session = id, "what was streamed could not be kept");
@@ -132,7 +132,7 @@ impl Terminals {
     async fn close(&self, session_id: &str, interrupted: bool, reason: &str) {
         let (store, stop) = (&self.inner.store, &self.inner.stop);
         let defer = || store.defer_close(session_id, reason, interrupted);
-        match patiently(stop, defer).await {
+        match retry_while_busy(stop, defer).await {
             Ok(true) => {
                 let (this, id) = (self.clone(), session_id.to_owned());
                 self.inner
@@ -155,7 +155,7 @@ impl Terminals {
         loop {
             let look = || async { store.terminal(session_id) };
             // Listens before it looks, so that no end falls in between.
-            let handoff = patiently(stop, look).await.ok().flatten();
+            let handoff = retry_while_busy(stop, look).await.ok().flatten();
             let mut ending = handoff
                 .and_then(|terminal| terminal.handoff)
                 .map(|id| self.inner.bus.ending(id));
@@ -165,7 +165,7 @@ impl Terminals {
                     None => std::future::pending().await,
                 }
             };
-            match patiently(stop, look).await {
+            match retry_while_busy(stop, look).await {
                 Ok(Some(terminal)) if terminal.in_flight => {}
                 Ok(Some(Terminal {
                     left: Some((reason, interrupted)),
@@ -233,7 +233,7 @@ impl Terminals {
             });
         }
         let close = || store.close_terminal(session_id, reason);
-        if let Err(error) = patiently(stop, close).await {
+        if let Err(error) = retry_while_busy(stop, close).await {
             self.not_closed(session_id, &error);
         }
     }

@@ -16,9 +16,9 @@ pub use leave::Reason;
 pub use open::{Opened, Opening};
 pub use say::Outcome;
 
+use crate::delivery::ChatQueue;
 use crate::domain::TERMINAL_SOURCES;
 use crate::events::Bus;
-use crate::router::Router;
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::turn::{Chosen, Streamed, TurnError, Turns};
@@ -33,7 +33,7 @@ struct Inner {
     store: Store,
     turns: Arc<Turns>,
     /// Tells chats that their session has gone home.
-    router: Router,
+    chat_queue: Arc<dyn ChatQueue>,
     bus: Bus,
     tracker: TaskTracker,
     /// The daemon stops: no turn begins any more.
@@ -133,7 +133,7 @@ impl Terminals {
     pub fn new(
         store: Store,
         turns: Arc<Turns>,
-        router: Router,
+        chat_queue: Arc<dyn ChatQueue>,
         bus: Bus,
         shutdown: Shutdown,
     ) -> Terminals {
@@ -141,7 +141,7 @@ impl Terminals {
             inner: Arc::new(Inner {
                 store,
                 turns,
-                router,
+                chat_queue,
                 bus,
                 tracker: TaskTracker::new(),
                 draining: shutdown.draining,

@@ -7,8 +7,7 @@ use crate::clock;
 use crate::domain::TERMINAL;
 use crate::domain::{Session, title};
 use crate::events::Event;
-use crate::handoff::request::{Refusal, RequestError, turn_elsewhere};
-use crate::handoff::which;
+use crate::sessions::{self, Refusal, RequestError, turn_elsewhere};
 use crate::store::{BusyElsewhere, StoreError};
 
 /// What a terminal wants.
@@ -58,10 +57,13 @@ impl Terminals {
     ) -> Result<(Session, Option<String>), RequestError> {
         let session = match name {
             Some(name) => self.find(name).await?,
-            None => which::handed_off(&self.inner.store).await?,
+            None => sessions::handed_off(&self.inner.store).await?,
         };
         let came_from = self.bring_home(&session).await?;
-        Ok((which::resolve(&self.inner.store, &session.id)?, came_from))
+        Ok((
+            sessions::resolve(&self.inner.store, &session.id)?,
+            came_from,
+        ))
     }
 
     /// A session that was opened and not spoken in yet gets its row, since somebody wants to do something with it.
@@ -74,7 +76,7 @@ impl Terminals {
 
     async fn find(&self, name: &str) -> Result<Session, RequestError> {
         if name != LAST {
-            return which::resolve(&self.inner.store, name);
+            return sessions::resolve(&self.inner.store, name);
         }
         let last = self.inner.store.last_terminal_session().await?;
         last.ok_or_else(|| {
@@ -110,7 +112,7 @@ impl Terminals {
                 self.inner.store.remember_agent(&id, agent).await?;
             }
             seat.go_on_in(id.clone());
-            let session = which::resolve(&self.inner.store, &id)?;
+            let session = sessions::resolve(&self.inner.store, &id)?;
             Ok((session, came_from))
         };
         match taken.await {
@@ -242,7 +244,7 @@ impl Terminals {
             platform = from,
             "brought back to the terminal"
         );
-        self.inner.router.post(departure.note);
+        self.inner.chat_queue.post(departure.note);
         self.inner.bus.tell(Event::SessionMoved {
             session_id: session.id.clone(),
             to: TERMINAL.to_owned(),

@@ -10,13 +10,14 @@ use tracing::Instrument;
 use super::open::refusal;
 use super::{LiveTurn, Seat, Terminals};
 use crate::agent::{Agent, Prompt};
+use crate::domain::LONGEST_MESSAGE;
 use crate::domain::Reply;
 use crate::domain::TERMINAL_SOURCES;
-use crate::handoff::request::{RequestError, stopping};
 use crate::journal_ids;
-use crate::router::LONGEST_MESSAGE;
+use crate::sessions::{RequestError, stopping};
+use crate::store::retry_while_busy;
 use crate::store::{Store, StoreError, TurnEnd, Typed};
-use crate::turn::{Lease, TurnError, Waited, kept_busy, patiently};
+use crate::turn::{Lease, TurnError, Waited, kept_busy};
 
 /// How much of a streaming reply a killed daemon may lose.
 const KEEP_EVERY: Duration = Duration::from_millis(500);
@@ -169,7 +170,7 @@ impl Terminals {
         row: Option<i64>,
     ) -> Result<Outcome, RequestError> {
         let (store, id) = (&lease.store(&self.inner.store), &at.seat.session_id());
-        let reply = match patiently(&at.turn.cancel, || store.briefing(id, row)).await {
+        let reply = match retry_while_busy(&at.turn.cancel, || store.briefing(id, row)).await {
             Ok(Some((session, transcript))) => {
                 let prompt = Prompt {
                     session: &session,
@@ -200,7 +201,7 @@ impl Terminals {
             }
         };
         // A stop does not wait for a locked database; then the next start finds the last that was kept.
-        match patiently(&self.inner.stop, || store.end_turn(id, end.clone())).await {
+        match retry_while_busy(&self.inner.stop, || store.end_turn(id, end.clone())).await {
             Ok(goes_on) => {
                 at.seat.go_on_in(goes_on);
                 Ok(outcome)

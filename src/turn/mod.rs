@@ -3,11 +3,9 @@
 //! A handoff's notice and a person's message take the same road; what differs is who writes the rows, and that is the
 //! caller's.
 
-pub mod deliver;
-mod lease;
-pub mod live;
-mod patience;
 pub mod questions;
+mod session_lock;
+mod sink;
 mod waiting;
 
 use std::path::{Path, PathBuf};
@@ -20,13 +18,11 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::config::QuestionTimeouts;
-pub use lease::{Lease, Leases};
-pub(crate) use patience::patiently;
 pub use questions::{Heard, Questions, Shows};
+pub use session_lock::{Lease, Leases};
 pub use waiting::{Waited, kept_busy};
 
-pub use crate::agent::Streamed;
-use crate::agent::{Agent, AgentError, Agents, Prompt, Pulse, Sink};
+use crate::agent::{Agent, AgentError, Agents, PROBE, Prompt};
 use crate::clock;
 use crate::config::Timeouts;
 use crate::domain::Reply;
@@ -39,6 +35,7 @@ use crate::metrics::Metrics;
 use crate::panic_guard::caught;
 use crate::reloadable::Reloadable;
 use crate::store::{Store, StoreError};
+pub use sink::{Pulse, Streamed, TurnSink};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TurnError {
@@ -64,9 +61,6 @@ pub struct Probe {
     pub whole: Duration,
     pub outcome: Result<Reply, TurnError>,
 }
-
-/// The session of a probe, which no row ever has.
-pub const PROBE: &str = "probe";
 
 /// Who answers, and who writes that down; or why nobody can.
 pub type Chosen = Result<(Arc<dyn Agent>, TranscriptWriter), TurnError>;
@@ -165,7 +159,7 @@ impl Turns {
             session_id: session_id.clone(),
             turn,
         });
-        let sink = Sink {
+        let sink = TurnSink {
             bus: &self.bus,
             session_id: &session_id,
             conversation: lease.conversation(),
@@ -244,7 +238,7 @@ impl Turns {
         lease: &Lease,
         agent: &dyn Agent,
         prompt: Prompt<'_>,
-        sink: &Sink<'_>,
+        sink: &TurnSink<'_>,
         cancel: &CancellationToken,
     ) -> Result<Reply, TurnError> {
         let cancelled = cancel.child_token();
@@ -267,7 +261,7 @@ impl Turns {
     }
 
     /// Resolves when one of the clocks has run out, with its time and the setting that says so.
-    async fn run_out(&self, sink: &Sink<'_>) -> (Duration, &'static str) {
+    async fn run_out(&self, sink: &TurnSink<'_>) -> (Duration, &'static str) {
         let timeouts = self.timeouts.get();
         let mut whole = Instant::now() + timeouts.whole;
         loop {

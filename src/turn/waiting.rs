@@ -6,8 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Lease, Turns, patiently};
+use super::{Lease, Turns};
 use crate::events::Event;
+use crate::store::retry_while_busy;
 use crate::store::{HeldBy, StoreError};
 
 /// How often the lease is looked at. A write of another program is a reason to look at once.
@@ -52,7 +53,7 @@ impl Turns {
         let since = Instant::now();
         let (mut quit, mut next_word) = (pin!(quit), Duration::ZERO);
         loop {
-            let mut by = match patiently(stop, &mut begin).await {
+            let mut by = match retry_while_busy(stop, &mut begin).await {
                 Err(StoreError::TurnHeld(by)) => by,
                 begun => return begun.map(Waited::Begun),
             };

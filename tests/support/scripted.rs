@@ -186,7 +186,7 @@ impl Agent for ScriptedAgent {
     async fn turn(
         &self,
         prompt: Prompt<'_>,
-        sink: &Sink<'_>,
+        sink: &dyn Sink,
         _cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
         let id = prompt.session.id.clone();

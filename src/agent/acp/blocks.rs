@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{
 };
 use reqwest::Url;
 
-use crate::agent::enclosed::{self, MOST_IMAGES};
+use crate::agent::attachment_content::{self, MOST_IMAGES};
 use crate::domain::{Attachment, FileKind};
 
 /// All that goes whole with one prompt, in bytes: a prompt is one line, and there are agents that read no longer ones than
@@ -24,7 +24,7 @@ pub(super) async fn blocks(
         .collect();
     let (mut images, mut room) = (0, MOST_BYTES);
     for attachment in attachments {
-        let Some(size) = enclosed::size(attachment).await else {
+        let Some(size) = attachment_content::size(attachment).await else {
             continue;
         };
         let whole = whole(attachment, takes).await;
@@ -53,9 +53,9 @@ async fn whole(attachment: &Attachment, takes: &PromptCapabilities) -> Option<(S
     if !is_wanted {
         return None;
     }
-    let bytes = enclosed::content(attachment).await?;
-    let image = enclosed::image_type(attachment, &bytes).map(str::to_owned);
-    let mime = image.or_else(|| enclosed::audio_type(attachment, &bytes))?;
+    let bytes = attachment_content::content(attachment).await?;
+    let image = attachment_content::image_type(attachment, &bytes).map(str::to_owned);
+    let mime = image.or_else(|| attachment_content::audio_type(attachment, &bytes))?;
     Some((mime, bytes))
 }
 
@@ -64,7 +64,7 @@ fn is_image(mime: &str) -> bool {
 }
 
 fn content(mime: String, bytes: &[u8]) -> ContentBlock {
-    let data = enclosed::base64(bytes);
+    let data = attachment_content::base64(bytes);
     match is_image(&mime) {
         true => ContentBlock::Image(ImageContent::new(data, mime)),
         false => ContentBlock::Audio(AudioContent::new(data, mime)),
@@ -84,7 +84,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::agent::enclosed::tests::{Files, PNG};
+    use crate::agent::attachment_content::tests::{Files, PNG};
 
     async fn made(attachments: &[Attachment], takes: &PromptCapabilities) -> Vec<Value> {
         let blocks = blocks(vec!["words".into()], attachments, takes).await;

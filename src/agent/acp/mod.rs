@@ -19,11 +19,11 @@ use tokio_util::sync::CancellationToken;
 use super::process::Program;
 use super::supervised::Supervised;
 use super::{Agent, AgentError, Prompt, Sink};
+use crate::agent::PROBE;
 use crate::domain::TranscriptWriter;
 use crate::domain::transcript::Message;
 use crate::domain::{Question, QuestionAnswer, Reply};
 use crate::store::Store;
-use crate::turn::PROBE;
 use connection::{Connection, Known, Update};
 
 /// How long a cancelled turn may take to come to rest.
@@ -137,7 +137,7 @@ impl Agent for Acp {
     async fn turn(
         &self,
         prompt: Prompt<'_>,
-        sink: &Sink<'_>,
+        sink: &dyn Sink,
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
         let opened = async {
@@ -212,7 +212,7 @@ struct Turn<'a> {
     connection: &'a Connection,
     /// The agent's own name for the session.
     id: &'a str,
-    sink: &'a Sink<'a>,
+    sink: &'a dyn Sink,
     cancel: &'a CancellationToken,
     reply: String,
     /// What it has said of the tools that it uses.
@@ -279,7 +279,7 @@ async fn until(time: Option<Instant>) {
 async fn permit(
     request: &RequestPermissionRequest,
     call: ToolCallUpdateFields,
-    sink: &Sink<'_>,
+    sink: &dyn Sink,
 ) -> RequestPermissionOutcome {
     let question = Question {
         ask: "May I do this?".to_owned(),

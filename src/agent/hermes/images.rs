@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::backend::Backend;
 use crate::agent::AgentError;
-use crate::agent::enclosed::{self, MOST_IMAGES};
+use crate::agent::attachment_content::{self, MOST_IMAGES};
 use crate::domain::{Attachment, FileKind};
 
 /// The largest picture that Hermes takes where it looks at the size.
@@ -29,7 +29,7 @@ pub(super) fn of(attachments: &[Attachment]) -> Vec<&Attachment> {
 pub(super) async fn attach(backend: &Backend, live: &str, images: &[&Attachment]) -> bool {
     let mut sure = true;
     for image in images {
-        let size = enclosed::size(image).await;
+        let size = attachment_content::size(image).await;
         if size.is_none_or(|size| size > LARGEST) {
             continue;
         }

@@ -19,10 +19,10 @@ pub use find::python;
 use super::process::Program;
 use super::supervised::{Served, Supervised};
 use super::{Agent, AgentError, Prompt, Sink};
+use crate::agent::PROBE;
 use crate::domain::TranscriptWriter;
 use crate::domain::transcript::{HIDDEN, Role, Transcript};
 use crate::domain::{Question, QuestionAnswer, QuestionPart, Reply, Usage};
-use crate::turn::PROBE;
 use backend::{Backend, Event, Listening};
 use sessions::{Open, Slot};
 
@@ -115,13 +115,13 @@ impl Agent for Hermes {
     async fn turn(
         &self,
         prompt: Prompt<'_>,
-        sink: &Sink<'_>,
+        sink: &dyn Sink,
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
         let opened = async {
             let backend = self.backend.get(|| Backend::start(&self.program)).await?;
             sink.alive();
-            let mut slot = backend.sessions.reserve(sink.conversation).await;
+            let mut slot = backend.sessions.reserve(sink.conversation()).await;
             let live = self.open(&backend, &mut slot, &prompt).await?;
             // Until the turn has ended well, what the backend remembers may be another thing than the transcript: pictures
             // of a turn that ends before its words are said, say.
@@ -220,7 +220,7 @@ impl Drop for Left {
 async fn hear(
     backend: &Backend,
     live: &str,
-    sink: &Sink<'_>,
+    sink: &dyn Sink,
     cancel: &CancellationToken,
     event: &Event,
     events: &mut Listening,
@@ -320,7 +320,7 @@ fn is_stale(waited: Duration, asks_again: bool) -> bool {
 }
 
 /// Asks whether a command may run. Without an answer it may not.
-async fn approve(sink: &Sink<'_>, payload: &Value) -> &'static str {
+async fn approve(sink: &dyn Sink, payload: &Value) -> &'static str {
     let offered = payload["choices"].as_array();
     let is_offered = |name: &str| match offered {
         Some(offered) => offered.iter().any(|choice| choice == name),
@@ -351,7 +351,7 @@ async fn approve(sink: &Sink<'_>, payload: &Value) -> &'static str {
     }
 }
 
-async fn clarify(sink: &Sink<'_>, payload: &Value) -> String {
+async fn clarify(sink: &dyn Sink, payload: &Value) -> String {
     let choices: Vec<String> = payload["choices"]
         .as_array()
         .into_iter()

@@ -88,7 +88,7 @@ impl Agent for OpenAi {
     async fn turn(
         &self,
         prompt: Prompt<'_>,
-        sink: &Sink<'_>,
+        sink: &dyn Sink,
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
         let answer = async {

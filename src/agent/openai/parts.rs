@@ -3,23 +3,23 @@
 
 use serde_json::{Value, json};
 
-use crate::agent::enclosed::{self, MOST_IMAGES};
+use crate::agent::attachment_content::{self, MOST_IMAGES};
 use crate::domain::{Attachment, FileKind};
 
 pub(super) async fn parts(attachments: &[Attachment]) -> Vec<Value> {
     let (mut parts, mut images) = (Vec::new(), 0);
     let is_for_models = |a: &&Attachment| matches!(a.kind, FileKind::Image | FileKind::File);
     for attachment in attachments.iter().filter(is_for_models) {
-        let Some(bytes) = enclosed::content(attachment).await else {
+        let Some(bytes) = attachment_content::content(attachment).await else {
             continue;
         };
-        if let Some(mime) = enclosed::image_type(attachment, &bytes) {
+        if let Some(mime) = attachment_content::image_type(attachment, &bytes) {
             images += 1;
             if images <= MOST_IMAGES {
-                let url = format!("data:{mime};base64,{}", enclosed::base64(&bytes));
+                let url = format!("data:{mime};base64,{}", attachment_content::base64(&bytes));
                 parts.push(json!({"type": "image_url", "image_url": {"url": url}}));
             }
-        } else if let Some(read) = enclosed::text(attachment, bytes) {
+        } else if let Some(read) = attachment_content::text(attachment, bytes) {
             let name = attachment.shown_name();
             parts.push(text(&format!("The file {name}:\n\n{read}")));
         }
@@ -40,7 +40,7 @@ pub(super) fn words(parts: &[Value]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::enclosed::tests::{Files, PNG};
+    use crate::agent::attachment_content::tests::{Files, PNG};
 
     #[tokio::test]
     async fn pictures_and_readable_files_go_along_and_all_else_stays_words() {

@@ -20,7 +20,7 @@ const LONGEST_BODY: usize = 2 * LONGEST_REPLY;
 /// The longest piece of one that is streamed.
 const LONGEST_EVENT: usize = 1 << 20;
 
-pub(super) async fn read(response: Response, sink: &Sink<'_>) -> Result<Reply, AgentError> {
+pub(super) async fn read(response: Response, sink: &dyn Sink) -> Result<Reply, AgentError> {
     let kind = response.headers().get(CONTENT_TYPE);
     let streams = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     let mut reading = Reading::default();
@@ -88,7 +88,7 @@ struct Reading {
 
 impl Reading {
     /// One chunk, or a whole completion.
-    fn take(&mut self, data: &str, sink: &Sink<'_>) -> Result<(), AgentError> {
+    fn take(&mut self, data: &str, sink: &dyn Sink) -> Result<(), AgentError> {
         if data.trim().is_empty() {
             return Ok(());
         }

@@ -1,7 +1,7 @@
 //! What the slash commands of a terminal do.
 
 use super::{Chat, Next, Sent};
-use crate::cli::handoff::{self, Timeouts};
+use crate::cli::handoff::{self, WaitLimits};
 use crate::cli::{CliError, sessions, terminal};
 use crate::domain::slash_command::{self, Command, Place};
 use crate::protocol::{
@@ -52,7 +52,7 @@ impl Chat<'_> {
             self.config,
             self.out,
             asked,
-            Timeouts::default(),
+            WaitLimits::default(),
         );
         tokio::select! {
             outcome = followed => outcome.map(|()| Next::Leave),

@@ -1,9 +1,9 @@
 //! An agent's question on the screen of a terminal.
 
+use crate::domain::question_text::{self, Whole};
 use crate::domain::{Question, QuestionPart};
 use crate::protocol::EventKind;
 use crate::turn::questions::TERMINAL;
-use crate::turn::questions::words::{self, Whole};
 use crate::visible_text::visible_line;
 
 /// Puts a question among the open ones, or takes out one that is closed. Returns what is to be shown of that.
@@ -49,7 +49,7 @@ fn in_words(event: &EventKind, width: Option<usize>) -> Option<String> {
         open: *open,
     };
     let whole = whole.as_deref().map_or(Whole::Nowhere, Whole::At);
-    Some(words::in_terminal(&question, whole, width))
+    Some(question_text::in_terminal(&question, whole, width))
 }
 
 /// How a question was closed that this terminal did not answer.

@@ -10,11 +10,11 @@ use super::super::backend::Backend;
 use super::{Candidate, Offer};
 use crate::config::settings::{self, Kind};
 use crate::config::{self, Config, Overrides, PLATFORMS, paths};
-use crate::control::views;
 use crate::protocol::{
     Call, HandoffList, HandoffView, LocalThreadView, Nothing, PersonView, SessionList, SessionView,
 };
 use crate::store::SessionFilter;
+use crate::views;
 
 /// Somebody waits with a finger on the key.
 const PATIENCE: Duration = Duration::from_millis(1500);

@@ -14,12 +14,12 @@ use super::output::{BAD, BOLD, FAINT, GOOD, Output};
 use crate::agent::{Agents, Standing};
 use crate::client::Client;
 use crate::config::{self, Config, Overrides, paths};
-use crate::control::views;
 use crate::daemon;
 use crate::events::Bus;
 use crate::platform::{Finding, Grade, Platforms, local};
 use crate::protocol::{AgentView, Call, FindingView, Nothing, PlatformName, PlatformView};
 use crate::store::Store;
+use crate::views;
 
 pub(super) async fn run(
     overrides: &Overrides,

@@ -1,14 +1,14 @@
 //! Telegram, by way of its Bot API: long polling in, messages out.
 
-mod call;
-mod examine;
+mod address;
+mod api;
+mod diagnose;
 mod failure;
 mod format;
-mod hear;
-mod listen;
 mod moved;
 mod origin;
-mod place;
+mod parse;
+mod poll;
 mod send;
 mod upload;
 
@@ -25,9 +25,9 @@ use crate::config::{Config, TelegramConfig};
 use crate::domain::slash_command::{self, Place};
 use crate::domain::{ChatType, Source};
 use crate::domain::{HomeChannel, RemoteFile, ThreadOutcome};
+use crate::platform::telegram::api::Api;
+use crate::platform::telegram::parse::Me;
 use crate::store::Store;
-use call::Api;
-use hear::Me;
 use moved::Moves;
 
 pub const NAME: &str = "telegram";
@@ -114,10 +114,10 @@ impl Telegram {
         }
     }
 
-    async fn chat(&self, home: &HomeChannel) -> Result<place::Kind, PlatformError> {
+    async fn chat(&self, home: &HomeChannel) -> Result<address::Kind, PlatformError> {
         let to = Source::new(NAME, ChatType::Dm, &home.chat_id);
         let get =
-            |to: Source| async move { self.api.call(GetChat::new(place::recipient(&to))).await };
+            |to: Source| async move { self.api.call(GetChat::new(address::recipient(&to))).await };
         match self.following(&to, get).await {
             Ok(chat) => match chat.get("id").and_then(Value::as_i64) {
                 // What is said there comes from that id, and would not be known as said at home.
@@ -127,7 +127,7 @@ impl Telegram {
                         home.chat_id
                     )))
                 }
-                _ => Ok(place::Kind::of(&chat)),
+                _ => Ok(address::Kind::of(&chat)),
             },
             Err(PlatformError::Permanent(reason)) => Err(PlatformError::Permanent(format!(
                 "the home channel {} cannot be used ({reason}): write to the bot there, or add it to the group",
@@ -220,7 +220,7 @@ impl Platform for Telegram {
         let name: String = title.chars().take(LONGEST_TOPIC).collect();
         let to = Source::new(NAME, kind.chat_type, &home.chat_id);
         let create = |to: Source| {
-            let topic = CreateForumTopic::new(place::recipient(&to), name.clone());
+            let topic = CreateForumTopic::new(address::recipient(&to), name.clone());
             async move { self.api.call(topic).await }
         };
         match self.following(&to, create).await {
@@ -242,7 +242,7 @@ impl Platform for Telegram {
 
     fn source_of(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
         let chat_id = self.moves.current(&home.chat_id);
-        place::of_home(
+        address::of_home(
             &HomeChannel {
                 chat_id,
                 ..home.clone()
@@ -252,7 +252,7 @@ impl Platform for Telegram {
     }
 
     fn private_chat(&self, user_id: &str) -> Option<Source> {
-        Some(place::private(user_id))
+        Some(address::private(user_id))
     }
 
     fn pieces(&self, markdown: &str) -> Vec<String> {

@@ -13,15 +13,16 @@ use teloxide_core::types::{
 };
 use tokio_stream::StreamExt;
 
-use super::call::{message_id, network};
 use super::failure::{Failure, Meaning};
 use super::format::{html, plain};
-use super::{NAME, Telegram, place};
+use super::{NAME, Telegram};
 use crate::domain::Source;
 use crate::domain::{Button, RemoteFile};
 use crate::platform::download::{save, save_file};
+use crate::platform::telegram::address;
+use crate::platform::telegram::api::{message_id, network};
 use crate::platform::{Outgoing, PlatformError};
-use crate::session::open_below;
+use crate::safe_open::open_below;
 
 /// What a button may bring back.
 const LONGEST_DATA: usize = 64;
@@ -34,8 +35,8 @@ impl Telegram {
         what: Outgoing<'_>,
     ) -> Result<String, Failure> {
         let message = |text: String| {
-            let mut message = SendMessage::new(place::recipient(to), text);
-            if let Some(topic) = place::topic(to) {
+            let mut message = SendMessage::new(address::recipient(to), text);
+            if let Some(topic) = address::topic(to) {
                 message = message.message_thread_id(topic);
             }
             match keyboard(what.buttons) {
@@ -66,7 +67,7 @@ impl Telegram {
     ) -> Result<(), Failure> {
         let id = number(id)?;
         let change = |text: String| {
-            let change = EditMessageText::new(place::recipient(to), id, text);
+            let change = EditMessageText::new(address::recipient(to), id, text);
             match keyboard(what.buttons) {
                 Some(keyboard) => change.reply_markup(keyboard),
                 None => change,
@@ -87,8 +88,8 @@ impl Telegram {
 
     pub(super) async fn show_action(&self, to: &Source) -> Result<(), PlatformError> {
         let show = |to: Source| {
-            let mut action = SendChatAction::new(place::recipient(&to), ChatAction::Typing);
-            if let Some(topic) = place::any_topic(&to) {
+            let mut action = SendChatAction::new(address::recipient(&to), ChatAction::Typing);
+            if let Some(topic) = address::any_topic(&to) {
                 action = action.message_thread_id(topic);
             }
             async move { self.api.call(action).await.map(drop) }
@@ -103,7 +104,7 @@ impl Telegram {
         let eyes = ReactionType::Emoji {
             emoji: "👀".into()
         };
-        let reaction = SetMessageReaction::new(place::recipient(source), id).reaction([eyes]);
+        let reaction = SetMessageReaction::new(address::recipient(source), id).reaction([eyes]);
         match self.api.call(reaction).await.map_err(PlatformError::from) {
             Err(PlatformError::Permanent(reason)) => {
                 tracing::debug!(reason, "no reaction is allowed there");

@@ -12,10 +12,11 @@ use tokio::sync::watch;
 use tokio_stream::StreamExt;
 use tokio_util::io::ReaderStream;
 
-use super::call::{message_id, silence};
+use super::Telegram;
 use super::failure::Failure;
-use super::{Telegram, place};
 use crate::domain::Source;
+use crate::platform::telegram::address;
+use crate::platform::telegram::api::{message_id, silence};
 
 /// An upload of which nothing moves for so long has failed.
 const IDLE: Duration = Duration::from_secs(60);
@@ -97,7 +98,7 @@ impl Telegram {
         let part = Part::stream_with_length(Body::wrap_stream(chunks), size);
         let chat = to.chat_id.clone().unwrap_or_default();
         let mut form = Form::new().text("chat_id", chat);
-        if let Some(topic) = place::topic(to) {
+        if let Some(topic) = address::topic(to) {
             form = form.text("message_thread_id", topic.to_string());
         }
         if !caption.is_empty() {

@@ -92,7 +92,7 @@ pub struct Asked {
     pub(crate) id: QuestionId,
     pub(crate) question: Arc<Question>,
     pub(super) whole: Option<WholeFile>,
-    pub(super) reminder: Option<Duration>,
+    pub(crate) reminder: Option<Duration>,
     /// The messages that show it, also those that were on their way when it was answered.
     pub(super) shown: Mutex<Vec<Shown>>,
     pub(super) sending: watch::Sender<bool>,

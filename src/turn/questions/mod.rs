@@ -2,9 +2,7 @@
 //! that chat, the messages that show it and the person whose turn asks. The first answer wins, wherever it is given.
 
 mod asked;
-mod chat;
 mod whole;
-pub mod words;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,11 +12,11 @@ use tokio::sync::{oneshot, watch};
 
 pub(crate) use asked::Waiting;
 pub use asked::{Asked, Closed, Given};
-pub use chat::{CHOICE, InChat};
 use whole::WholeFile;
 
 use crate::config::QuestionTimeouts;
 use crate::domain::Source;
+use crate::domain::question_text;
 use crate::domain::{Question, QuestionAnswer};
 use crate::reloadable::Reloadable;
 
@@ -220,7 +218,7 @@ impl Questions {
         }
         match oldest {
             Some(at) => {
-                let choices = words::choices(&open[at].question).unwrap_or_default();
+                let choices = question_text::choices(&open[at].question).unwrap_or_default();
                 Heard::NotAnAnswer(format!("this is no answer to the question\n{choices}"))
             }
             None => Heard::NoQuestion,

@@ -4,8 +4,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::QuestionId;
-use super::words;
 use crate::domain::Question;
+use crate::domain::question_text;
 
 /// The file has no more of it.
 const LARGEST: usize = 8 << 20;
@@ -20,10 +20,10 @@ impl WholeFile {
         id: QuestionId,
         directory: &Path,
     ) -> Option<WholeFile> {
-        if !words::exceeds(&question.subject, words::CHAT) {
+        if !question_text::exceeds(&question.subject, question_text::CHAT) {
             return None;
         }
-        let mut text = words::whole(&question.subject);
+        let mut text = question_text::whole(&question.subject);
         if text.len() > LARGEST {
             let cut = text.floor_char_boundary(LARGEST);
             let more = text.len() - cut;

@@ -1,0 +1,49 @@
+//! `agent.list`, `agent.test`.
+
+use crate::agent::Standing;
+use crate::control::Desk;
+use crate::control::handlers::{Answer, answer, refused};
+use crate::domain::TranscriptWriter;
+use crate::protocol::{AgentTestView, AgentView};
+
+/// What is shown of a reply to the test.
+const FIRST_WORDS: usize = 200;
+
+pub(super) fn list(desk: &Desk) -> Answer {
+    let agents = desk.turns.agents();
+    let view = |(name, standing): (&str, &Standing)| {
+        let (ready, detail) = match standing {
+            Standing::Ready(agent) => (Some(agent), None),
+            Standing::Missing(why) => (None, Some(why.clone())),
+        };
+        AgentView {
+            name: name.to_owned(),
+            ready: ready.is_some(),
+            detail,
+            model: ready.and_then(|agent| agent.model()),
+            default: name == agents.default_name(),
+            keeps_transcript: ready
+                .is_some_and(|agent| agent.scribe("cli") == TranscriptWriter::Agent),
+        }
+    };
+    answer(&agents.all().map(view).collect::<Vec<_>>())
+}
+
+pub(super) async fn test(desk: &Desk, name: &str) -> Answer {
+    let agent = desk.turns.agents().get(name);
+    let agent = agent.map_err(|why| refused("no_agent", why, "see `hermesctl agents`"))?;
+    let probe = desk.turns.probe(agent.as_ref()).await;
+    let (reply, error) = match probe.outcome {
+        Ok(reply) => (Some(reply), None),
+        Err(error) => (None, Some(error.to_string())),
+    };
+    let model = reply.as_ref().and_then(|reply| reply.model.clone());
+    answer(&AgentTestView {
+        agent: name.to_owned(),
+        model: model.or_else(|| agent.model()),
+        first: probe.first.map(|time| time.as_secs_f64()),
+        whole: probe.whole.as_secs_f64(),
+        reply: reply.map(|reply| reply.text.chars().take(FIRST_WORDS).collect()),
+        error,
+    })
+}

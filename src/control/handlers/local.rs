@@ -1,0 +1,80 @@
+//! `local.threads`, `local.read`, `local.say`: the embedded platform's chats.
+
+use crate::control::Desk;
+use crate::control::handlers::{Answer, LONGEST_LIST, answer, not_found, refused};
+use crate::domain::LONGEST_MESSAGE;
+use crate::platform::{Availability, local};
+use crate::protocol::{LocalRead, LocalSay, RpcError};
+use crate::views;
+
+/// Messages of a thread that fit a frame in all reason.
+const USUAL_SCROLLBACK: usize = 200;
+
+pub(super) async fn threads(desk: &Desk) -> Answer {
+    let threads = desk.store.local_threads(LONGEST_LIST).await?;
+    answer(
+        &threads
+            .into_iter()
+            .map(views::local_thread)
+            .collect::<Vec<_>>(),
+    )
+}
+
+pub(super) async fn read(desk: &Desk, wish: LocalRead) -> Answer {
+    let (chat, thread) = place(desk, wish.thread).await?;
+    let limit = wish.limit.unwrap_or(USUAL_SCROLLBACK).min(LONGEST_LIST);
+    let messages = desk
+        .store
+        .local_messages(
+            &chat,
+            thread.as_deref().unwrap_or_default(),
+            wish.after,
+            limit,
+        )
+        .await?;
+    answer(&views::local_messages(messages))
+}
+
+pub(super) async fn say(desk: &Desk, wish: LocalSay) -> Answer {
+    if let Availability::Off(reason) = desk.platforms.availability(local::NAME) {
+        return Err(refused(
+            "platform_off",
+            format!("local is not available: {reason}"),
+            "see `hermesctl platforms`",
+        ));
+    }
+    if wish.text.trim().is_empty() {
+        return Err(refused(
+            "empty",
+            "there is nothing to say in an empty message",
+            "type some words",
+        ));
+    }
+    if wish.text.chars().count() > LONGEST_MESSAGE {
+        return Err(refused(
+            "too_long",
+            format!("a message may have {LONGEST_MESSAGE} characters"),
+            "send it in parts",
+        ));
+    }
+    let (chat, thread) = place(desk, wish.thread).await?;
+    let said = desk
+        .chats
+        .say_local(&chat, thread.as_deref(), &wish.text)
+        .await?;
+    answer(&views::local_message(said))
+}
+
+/// Chat and thread of a thread's number; without one, the home chat itself.
+async fn place(desk: &Desk, thread: Option<i64>) -> Result<(String, Option<String>), RpcError> {
+    let Some(id) = thread else {
+        return Ok((desk.local_home.clone(), None));
+    };
+    match desk.store.local_thread(id).await? {
+        Some(thread) => Ok((thread.chat_id, Some(id.to_string()))),
+        None => Err(not_found(
+            &format!("thread {id}"),
+            "see `hermesctl attach local --list`",
+        )),
+    }
+}

@@ -1,0 +1,75 @@
+//! `pair.list`, `pair.approve`, `pair.revoke`.
+
+use std::path::PathBuf;
+
+use crate::control::Desk;
+use crate::control::handlers::{Answer, answer, not_found, refused};
+use crate::delivery::ChatQueue;
+use crate::inbound::hermes_pairing;
+use crate::protocol::{PersonName, RpcError, code};
+use crate::views;
+
+/// What the person is told who was let in.
+const WELCOME: &str =
+    "You are in. Say what you want to talk about; /help lists what else there is.";
+
+pub(super) async fn list(desk: &Desk) -> Answer {
+    let people = desk.store.people().await?;
+    let mut people: Vec<_> = people.into_iter().map(views::person).collect();
+    let home = PathBuf::from(&desk.home);
+    let of_hermes = blocking(move || Ok(hermes_pairing::list(&home))).await?;
+    people.extend(of_hermes.into_iter().map(views::hermes_person));
+    answer(&people)
+}
+
+pub(super) async fn approve(desk: &Desk, code: &str) -> Answer {
+    let approved = desk.store.approve(code, WELCOME).await?;
+    let Some((person, note)) = approved else {
+        return Err(refused(
+            "no_such_code",
+            "nobody has this code, or it has expired",
+            "codes live for an hour: the person gets another by writing to the bot again",
+        ));
+    };
+    tracing::info!(
+        platform = person.platform,
+        user = person.user_id,
+        "somebody was let in"
+    );
+    if let Some(note) = note {
+        desk.chats.post(note);
+    }
+    answer(&views::person(person))
+}
+
+pub(super) async fn revoke(desk: &Desk, wish: PersonName) -> Answer {
+    let ours = desk.store.forget_person(&wish.platform, &wish.user).await?;
+    let (home, person) = (PathBuf::from(&desk.home), wish.clone());
+    let hermes = move || hermes_pairing::revoke(&home, &person.platform, &person.user);
+    if !blocking(hermes).await? && !ours {
+        let what = format!("person {} who was let in on {}", wish.user, wish.platform);
+        return Err(not_found(&what, "see `hermesctl pair`"));
+    }
+    tracing::info!(
+        platform = wish.platform,
+        user = wish.user,
+        "somebody is no longer let in"
+    );
+    answer(&wish)
+}
+
+/// Work on Hermes' files, beside the threads that serve.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
+) -> Result<T, RpcError> {
+    let failed = |error: String| {
+        RpcError::new(code::INTERNAL, format!("Hermes' pairing file: {error}")).with_data(
+            "pairing_file",
+            Some("see who owns the files in pairing/ and platforms/pairing/".to_owned()),
+        )
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done.map_err(|error| failed(error.to_string())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}

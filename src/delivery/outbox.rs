@@ -1,0 +1,239 @@
+//! Replies on their way to a chat, by way of the ledger; and what becomes of those whose thread is gone.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::Instrument;
+
+use crate::config::{ChatsConfig, Config};
+use crate::delivery::{DeliverError, Interrupts, deliver};
+use crate::domain::{KeyRules, Session, session_key};
+use crate::journal_ids;
+use crate::metrics::Metrics;
+use crate::platform::{Platforms, Tries};
+use crate::reloadable::Reloadable;
+use crate::shutdown::Shutdown;
+use crate::store::retry_while_busy;
+use crate::store::{Delivery, Extra, NewDelivery, Store, StoreError};
+
+/// Sends what stands in the ledger. Cheap to clone.
+#[derive(Clone)]
+pub struct Outbox {
+    pub(super) store: Store,
+    pub(super) platforms: Platforms,
+    metrics: Arc<Metrics>,
+    keys: KeyRules,
+    pub(super) home: PathBuf,
+    /// What a reload may change.
+    pub(super) limits: Arc<Reloadable<ChatsConfig>>,
+    shutdown: Shutdown,
+}
+
+/// Sends a note that stands in the ledger, in the order of its chat: behind what waits there already.
+pub trait ChatQueue: Send + Sync {
+    fn post(&self, note: Delivery);
+}
+
+/// How long a reply waits before it is tried again with credentials that were refused.
+const REFUSED_PAUSE: Duration = Duration::from_secs(10);
+
+/// What came of an attempt to send a reply.
+#[derive(PartialEq, Eq)]
+enum Attempt {
+    /// It was sent, or never will be, or waits for the next start.
+    Over,
+    Later,
+}
+
+/// What a chat reads instead of a file.
+pub(crate) fn file_note(delivery: &Delivery, file: &Path, reason: &str) -> NewDelivery {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
+    NewDelivery {
+        send_key: format!("{}:unsent", delivery.send_key),
+        source: delivery.source.clone(),
+        session_id: delivery.session_id.clone(),
+        handoff_id: None,
+        text: format!("(The file `{name}` could not be sent: {reason})"),
+        extra: Extra::default(),
+    }
+}
+
+impl Outbox {
+    pub fn new(
+        config: &Config,
+        store: Store,
+        platforms: Platforms,
+        metrics: Arc<Metrics>,
+        shutdown: Shutdown,
+    ) -> Outbox {
+        Outbox {
+            store,
+            platforms,
+            metrics,
+            keys: config.keys.clone(),
+            home: config.home.clone(),
+            limits: Arc::new(Reloadable::new(config.chats.clone())),
+            shutdown,
+        }
+    }
+
+    /// Uses other limits from now on.
+    pub fn reload(&self, limits: ChatsConfig) {
+        self.limits.set(limits);
+    }
+
+    /// Sends a reply once its platform is up. Whatever cannot be sent now stays in the ledger for the next start.
+    pub async fn send(&self, delivery: &Delivery) {
+        let span = tracing::error_span!(
+            "reply",
+            platform = delivery.source.platform,
+            chat = delivery.source.chat_id,
+            session = delivery.session_id
+        );
+        async {
+            while self.try_to_send(delivery).await == Attempt::Later {
+                tokio::select! {
+                    () = tokio::time::sleep(REFUSED_PAUSE) => {}
+                    () = self.shutdown.draining.cancelled() => return,
+                }
+            }
+        }
+        .instrument(span)
+        .await;
+    }
+
+    async fn try_to_send(&self, delivery: &Delivery) -> Attempt {
+        let name = &delivery.source.platform;
+        let platform = tokio::select! {
+            biased;
+            platform = self.platforms.when_up(name) => platform,
+            () = self.shutdown.draining.cancelled() => return Attempt::Over,
+        };
+        let Some(platform) = platform else {
+            tracing::warn!("a reply waits for the next start: the platform is not available");
+            return Attempt::Over;
+        };
+        let interrupts = Interrupts {
+            cancel: &self.shutdown.cut,
+            draining: &self.shutdown.draining,
+        };
+        let attempt = || async {
+            let (store, to, metrics) = (&self.store, platform.as_ref(), &self.metrics);
+            match deliver(store, to, delivery, Tries::Endless, metrics, interrupts).await {
+                Err(DeliverError::Store(error)) => Err(error),
+                outcome => Ok(outcome),
+            }
+        };
+        let outcome = match retry_while_busy(&self.shutdown.cut, attempt).await {
+            Ok(Ok(id)) => Ok(id),
+            Ok(Err(DeliverError::Cancelled | DeliverError::Stopping))
+            | Err(StoreError::Cancelled) => return Attempt::Over,
+            // Whether the token is good is for the platform's supervision to find out.
+            Ok(Err(DeliverError::Unauthorized(reason))) => {
+                tracing::warn!(reason, "a reply waits until the platform accepts it");
+                return Attempt::Later;
+            }
+            // What is about a thread alone goes with it.
+            Ok(Err(DeliverError::Gone { reason, .. }))
+                if delivery.source.thread_id.is_some()
+                    && !delivery.is_farewell()
+                    && !delivery.is_failure_note() =>
+            {
+                self.send_to_chat(delivery, &reason).await;
+                return Attempt::Over;
+            }
+            Ok(Err(DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. })) => {
+                tracing::error!(
+                    message_id = journal_ids::REPLY_NOT_DELIVERED,
+                    reason,
+                    "a reply was not delivered"
+                );
+                if let Some(file) = &delivery.extra.file {
+                    self.say_unsent(delivery, file, &reason).await;
+                    return Attempt::Over;
+                }
+                Err(reason)
+            }
+            Ok(Err(DeliverError::Store(error))) | Err(error) => {
+                tracing::error!(%error, "a reply waits for the next start");
+                return Attempt::Over;
+            }
+        };
+        let end = || self.store.delivery_ended(delivery.id, outcome.clone());
+        match retry_while_busy(&self.shutdown.cut, end).await {
+            Ok(()) => self.forget_copies([delivery]),
+            Err(error) => {
+                tracing::error!(%error, "the outcome of a delivery could not be recorded");
+            }
+        }
+        Attempt::Over
+    }
+
+    /// Says in the chat that a file could not be sent. The words behind it go on.
+    async fn say_unsent(&self, delivery: &Delivery, file: &Path, reason: &str) {
+        let note = file_note(delivery, file, reason);
+        let end = || {
+            self.store
+                .delivery_failed(delivery.id, reason, note.clone())
+        };
+        match retry_while_busy(&self.shutdown.cut, end).await {
+            Ok(Some(note)) => {
+                self.forget_copies([delivery]);
+                Box::pin(self.send(&note)).await;
+            }
+            Ok(None) | Err(StoreError::Cancelled) => {}
+            Err(error) => {
+                tracing::error!(%error, "the outcome of a delivery could not be recorded");
+            }
+        }
+    }
+
+    /// The thread that a reply was for is gone: it goes to the chat around it, and the conversation is on no chat now.
+    async fn send_to_chat(&self, delivery: &Delivery, reason: &str) {
+        let key = session_key(&delivery.source, &self.keys);
+        tracing::warn!(key, reason, "a thread is gone; its reply goes to the chat");
+        let conversation = || self.conversation(delivery, &key);
+        let conversation = retry_while_busy(&self.shutdown.cut, conversation)
+            .await
+            .ok()
+            .flatten();
+        let notice = match &conversation {
+            _ if !delivery.is_first_piece() => String::new(),
+            Some(session) => {
+                let name = session.label();
+                format!(
+                    "(The topic of \"{name}\" is gone. `/resume {name}` goes on with it wherever you say so.)"
+                )
+            }
+            None => "(The topic that this is for is gone.)".to_owned(),
+        };
+        let session_id = conversation.map(|session| session.id).unwrap_or_default();
+        let redirect = || {
+            self.store
+                .redirect_delivery(delivery, &key, &session_id, &notice)
+        };
+        match retry_while_busy(&self.shutdown.cut, redirect).await {
+            Ok(redirected) => Box::pin(self.send(&redirected)).await,
+            Err(StoreError::Cancelled) => {}
+            Err(error) => tracing::error!(%error, "a reply waits for the next start"),
+        }
+    }
+
+    /// The conversation that a reply is part of. What the house itself says belongs to the one that the chat is on.
+    async fn conversation(
+        &self,
+        delivery: &Delivery,
+        key: &str,
+    ) -> Result<Option<Session>, StoreError> {
+        let id = match delivery.session_id.as_str() {
+            "" => self.store.live_session(key).await?,
+            id => Some(id.to_owned()),
+        };
+        match id {
+            Some(id) => self.store.session(&id).await,
+            None => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! HandoffStage `answered`: the agent gets the whole transcript and a notice of what happened; both it and the reply are kept.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::Prompt;
+use crate::delivery::Address;
+use crate::delivery::InChat;
+use crate::delivery::show_typing;
+use crate::domain::Reply;
+use crate::domain::Session;
+use crate::domain::ThreadOutcome;
+use crate::domain::TranscriptWriter;
+use crate::domain::transcript::Transcript;
+use crate::domain::{Handoff, HandoffStage};
+use crate::handoff::pipeline::{Context, StageError};
+use crate::handoff::worker::Slot;
+use crate::store::retry_while_busy;
+use crate::store::{Answer, Begun, Claim, HeldBy, Store, StoreError, TurnLease};
+use crate::turn::{Lease, Streamed, TurnError, Waited};
+
+/// What stands behind the reply in a thread that may be the second of its name.
+const MAYBE_ANOTHER: &str = "\n\n(I was interrupted while I opened this thread. An empty one of the same name may stand beside it.)";
+
+pub(in crate::handoff) async fn run(
+    context: &Context,
+    claim: &mut Claim,
+    cancel: &CancellationToken,
+    slot: &mut Slot,
+    lease: &mut Option<Lease>,
+) -> Result<(), StageError> {
+    let id = &claim.handoff.session_id;
+    let mut lease = match lease.take() {
+        Some(lease) => lease,
+        None => tokio::select! {
+            lease = context.turns.lease(id) => lease?,
+            () = cancel.cancelled() => return Err(StageError::Cancelled),
+            () = context.shutdown.draining.cancelled() => return Err(StageError::Stopping),
+        },
+    };
+    let (mut session, mut transcript) = briefing(context, id).await?;
+    let notice = notice(&session.name(), &claim.handoff);
+    let platform = &claim.handoff.platform;
+    let (agent, scribe) = context
+        .turns
+        .agent_of(&session.id, platform)?
+        .map_err(failed)?;
+    let is_shared = |shared: &TurnLease| shared.scribe() == scribe && shared.is_begun();
+    let shared_before = lease.shared().is_some_and(is_shared);
+    if !shared_before {
+        lease.share(context.store.turn_lease(&session.id, platform, scribe));
+    }
+    let begun = begin(context, &lease, &session.id, &notice, cancel, slot).await?;
+    if !shared_before && context.store.has_turn_leases()? {
+        // Another program may have had a turn meanwhile.
+        (session, transcript) = briefing(context, id).await?;
+    }
+    let store = &lease.store(&context.store);
+    let destination = context.destination(&claim.handoff)?;
+    let cwd = context.store.cwd_of(&session.id)?;
+    let prompt = Prompt {
+        session: &session,
+        transcript: &transcript,
+        message: &notice,
+        attachments: &[],
+        handoff: true,
+    };
+    let shows = InChat {
+        metrics: context.metrics.clone(),
+        platform: context.adapter(&claim.handoff)?,
+        to: destination.clone(),
+        draining: context.shutdown.draining.clone(),
+    };
+    let reply = match before(context, store, &session.id, &notice, begun).await? {
+        Some(reply) => reply,
+        None => {
+            let (done, streamed) = (CancellationToken::new(), Streamed::default());
+            let answer = async {
+                let _done = done.clone().drop_guard();
+                let turns = &context.turns;
+                turns
+                    .run(
+                        &lease,
+                        agent.as_ref(),
+                        prompt,
+                        &streamed,
+                        Some(&shows),
+                        cancel,
+                    )
+                    .await
+            };
+            let typing = show_typing(shows.platform.as_ref(), &destination, &done);
+            tokio::join!(answer, typing).0.map_err(failed)
+        }
+    };
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => {
+            // What the agent wrote of it itself is no part of a conversation that has not moved.
+            if scribe == TranscriptWriter::Agent {
+                claim.notice_stays = !retract(context, &session.id).await?;
+            }
+            return Err(error);
+        }
+    };
+    let to = Address {
+        key: format!("handoff:{}", claim.handoff.id),
+        source: &destination,
+        session_id: &session.id,
+        handoff_id: Some(claim.handoff.id),
+    };
+    let mut text = reply.shown();
+    if let Some(ThreadOutcome::Thread { repeated: true, .. }) = &claim.handoff.thread {
+        text.push_str(MAYBE_ANOTHER);
+    }
+    let answer = Answer {
+        notice,
+        reply: reply.clone(),
+        deliveries: context.outbox.reply_messages(&to, &text, cwd).await,
+        scribe,
+    };
+    let recorded = tokio::select! {
+        () = context.before(HandoffStage::Answered) => {
+            // The answer is paid for. A locked or full database delays its commit; the agent is not asked again.
+            let record = || store.record_answer(claim, answer.clone());
+            retry_while_busy(cancel, record).await.map_err(unrecorded)
+        }
+        () = cancel.cancelled() => Err(StageError::Cancelled),
+    };
+    let recorded = match recorded {
+        Ok(recorded) => recorded,
+        Err(error) => {
+            // The journal does not know the agent's rows, so the rollback does not find them.
+            if scribe == TranscriptWriter::Agent {
+                claim.notice_stays = !retract(context, &session.id).await?;
+            }
+            return Err(error);
+        }
+    };
+    claim.deliveries = recorded.deliveries;
+    claim.handoff.session_id = recorded.session_id;
+    claim.handoff.reply = Some(reply.text);
+    claim.handoff.stage = Some(HandoffStage::Answered);
+    Ok(())
+}
+
+/// Takes what the agent wrote of the turn out of the transcript, however long the database is locked. False: it stays.
+async fn retract(context: &Context, session_id: &str) -> Result<bool, StageError> {
+    let never = CancellationToken::new();
+    let retract = || context.store.retract_turn(session_id);
+    let retracted = retry_while_busy(&never, retract).await?;
+    if !retracted {
+        tracing::warn!(
+            "the handoff's notice is not found in the compacted transcript; nothing is taken out"
+        );
+    }
+    Ok(retracted)
+}
+
+/// Takes out what the agent wrote for a daemon that died before it could do so.
+pub(in crate::handoff) async fn retract_left(
+    context: &Context,
+    claim: &mut Claim,
+) -> Result<(), StoreError> {
+    let (session_id, mark) = (&claim.handoff.session_id, mark(claim.handoff.id));
+    let retracted = context.store.retract_turn_with(session_id, &mark).await?;
+    claim.notice_stays |= !retracted;
+    Ok(())
+}
+
+async fn briefing(context: &Context, id: &str) -> Result<(Session, Transcript), StageError> {
+    let briefing = context.store.briefing(id, None).await?;
+    briefing.ok_or_else(|| StageError::Failed(format!("session {id} is gone")))
+}
+
+/// Begins the turn when no other program has one of this conversation. A handoff that waits gives its place to others.
+async fn begin(
+    context: &Context,
+    lease: &Lease,
+    session_id: &str,
+    notice: &str,
+    cancel: &CancellationToken,
+    slot: &mut Slot,
+) -> Result<Begun, StageError> {
+    let draining = &context.shutdown.draining;
+    let stopped = || match cancel.is_cancelled() {
+        true => StageError::Cancelled,
+        false => StageError::Stopping,
+    };
+    let quit = async {
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = draining.cancelled() => {}
+        }
+    };
+    let store = lease.store(&context.store);
+    let begin = || async {
+        match lease.shared() {
+            Some(shared) if shared.scribe() == TranscriptWriter::Agent => {
+                store
+                    .begin_turn(session_id, notice, TranscriptWriter::Agent)
+                    .await
+            }
+            Some(shared) => shared.take().await.map(|()| Begun::Ask(None)),
+            None => Ok(Begun::Ask(None)),
+        }
+    };
+    let tell = |_: &HeldBy, _: Duration| slot.give_up();
+    let turns = &context.turns;
+    let begun = match turns.when_free(lease, cancel, quit, tell, begin).await? {
+        Waited::Begun(begun) => begun,
+        Waited::Quit => return Err(stopped()),
+        Waited::StillHeld(by) => {
+            return Err(StageError::Failed(format!(
+                "another program kept the conversation busy for too long: {by}"
+            )));
+        }
+    };
+    tokio::select! {
+        () = slot.take_back() => Ok(begun),
+        () = cancel.cancelled() => Err(StageError::Cancelled),
+        () = draining.cancelled() => Err(StageError::Stopping),
+    }
+}
+
+/// A lost lease ends the handoff, as any other failure of its turn.
+fn unrecorded(error: StoreError) -> StageError {
+    match error {
+        StoreError::TurnLost => StageError::Failed(TurnError::Lost.to_string()),
+        error => error.into(),
+    }
+}
+
+fn failed(error: TurnError) -> StageError {
+    match error {
+        TurnError::Cancelled => StageError::Cancelled,
+        other => StageError::Failed(other.to_string()),
+    }
+}
+
+/// For an agent that writes the rows itself: the answer that it gave to a daemon which did not live to see it. What it only
+/// began is taken back, and it is asked again.
+async fn before(
+    context: &Context,
+    store: &Store,
+    session_id: &str,
+    notice: &str,
+    begun: Begun,
+) -> Result<Option<Result<Reply, StageError>>, StageError> {
+    match begun {
+        Begun::Ask(_) => Ok(None),
+        Begun::Asked(Some(reply)) => Ok(Some(Ok(Reply::from(reply)))),
+        Begun::Asked(None) => {
+            retract(context, session_id).await?;
+            let begin = store.begin_turn(session_id, notice, TranscriptWriter::Agent);
+            begin.await?;
+            Ok(None)
+        }
+    }
+}
+
+/// Makes the notice of each handoff its own, so that it is found again in a transcript that was compacted.
+fn mark(id: i64) -> String {
+    format!("(handoff {id})")
+}
+
+/// What the agent is told.
+fn notice(session: &str, handoff: &Handoff) -> String {
+    let (platform, mark) = (&handoff.platform, mark(handoff.id));
+    let mut text = format!(
+        "[Handoff] The session \"{session}\" has moved from the terminal to this {platform} chat {mark}, its history is above. \
+         Say briefly that you are here and where things stand."
+    );
+    let note = handoff.note.as_deref();
+    if let Some(note) = note.filter(|note| !note.trim().is_empty()) {
+        text.push_str(&format!("\nThe user's note: {note}"));
+    }
+    text
+}

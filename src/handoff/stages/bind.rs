@@ -1,0 +1,89 @@
+//! HandoffStage `bound`: the chat is put on this session, under the key that the person's next message there will have.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::domain::{ChatType, KeyRules, Source, session_key};
+use crate::domain::{Handoff, HandoffStage};
+use crate::handoff::pipeline::{Context, StageError};
+use crate::handoff::worker::Slot;
+use crate::store::Claim;
+use crate::turn::Lease;
+
+/// How often a chat that another handoff is at is looked at again. The end of a handoff in this daemon is noticed at once.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// Whether the key of the person's next message has something in it that is not known.
+fn needs_owner(source: &Source, keys: &KeyRules) -> bool {
+    let has_people = source.chat_type != ChatType::Channel;
+    has_people && keys.is_per_person(source) && source.user_id.is_none()
+}
+
+pub(in crate::handoff) async fn run(
+    context: &Context,
+    claim: &mut Claim,
+    cancel: &CancellationToken,
+    slot: &mut Slot,
+    lease: &mut Option<Lease>,
+) -> Result<(), StageError> {
+    let source = context.destination(&claim.handoff)?;
+    if needs_owner(&source, &context.keys) {
+        let name = &source.platform;
+        return Err(StageError::Failed(format!(
+            "the home channel is a group in which each person has a session of their own, and nobody knows whose this is: \
+             set platforms.{name}.owner, or let allowed users say /sethome there with platforms.{name}.trusted = \"allowed_users\""
+        )));
+    }
+    let key = session_key(&source, &context.keys);
+    context.before(HandoffStage::Bound).await;
+    loop {
+        // Listens before it looks, so that no end is missed.
+        let ends = slot.ends();
+        let mut ended = pin!(ends.notified());
+        ended.as_mut().enable();
+        *lease = free_lease(context, &claim.handoff)?;
+        let store = lease.as_ref().map(|lease| lease.store(&context.store));
+        let store = store.as_ref().unwrap_or(&context.store);
+        if store.record_binding(claim, &key, &source).await? {
+            break;
+        }
+        *lease = None;
+        tracing::debug!(key, "waiting for another handoff to this chat");
+        slot.give_up();
+        let again = async {
+            tokio::select! {
+                () = ended => {}
+                () = tokio::time::sleep(LOOK_AGAIN) => {}
+            }
+            slot.take_back().await;
+        };
+        tokio::select! {
+            () = again => {}
+            () = cancel.cancelled() => return Err(StageError::Cancelled),
+            () = context.shutdown.draining.cancelled() => return Err(StageError::Stopping),
+        }
+    }
+    claim.handoff.session_key = Some(key);
+    claim.handoff.stage = Some(HandoffStage::Bound);
+    Ok(())
+}
+
+/// The lease of the turn that follows, if nothing is in its way: then the transaction of the binding takes it among all
+/// programs too. `None`: the next stage waits for it.
+fn free_lease(context: &Context, handoff: &Handoff) -> Result<Option<Lease>, StageError> {
+    let (store, turns) = (&context.store, &context.turns);
+    if !store.has_turn_leases()? {
+        return Ok(None);
+    }
+    let (id, platform) = (&handoff.session_id, &handoff.platform);
+    let remembered = store.remembered_agent(id)?;
+    let chosen = turns.agents().choose(remembered.as_deref(), platform);
+    let (Ok(agent), Some(mut lease)) = (chosen, turns.try_lease(id)?) else {
+        return Ok(None);
+    };
+    // The binding makes the session one of this platform.
+    lease.share(store.turn_lease(id, platform, agent.scribe(platform)));
+    Ok(Some(lease))
+}

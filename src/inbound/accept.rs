@@ -1,0 +1,270 @@
+//! From an adapter into the line of a chat: who may speak is heard, once, and what is heard is kept before anything else.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use crate::clock;
+use crate::domain::{ChatType, FormerChat, Source, former_keys, session_key};
+use crate::inbound::access::Verdict;
+use crate::inbound::{Chats, Inner, Right};
+use crate::journal_ids;
+use crate::metrics::Met;
+use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
+use crate::store::retry_while_busy;
+use crate::store::{Inbound, NewInbound, StoreError};
+use crate::visible_text::markdown;
+
+/// The buttons of a list of sessions bring this back, with the session's id.
+pub(super) const RESUME: &str = "resume";
+
+#[async_trait]
+impl Inbox for Chats {
+    async fn take(&self, incoming: Incoming) -> Result<(), StoreError> {
+        match incoming {
+            Incoming::Said(said) => self.inner.hear(said).await,
+            Incoming::Changed {
+                source,
+                message_id,
+                text,
+            } => self.inner.hear_change(&source, &message_id, text).await,
+            Incoming::Pressed(press) => self.inner.hear_press(press).await,
+            Incoming::Moved { platform, from, to } => {
+                self.inner.chat_moved(platform, &from, &to).await
+            }
+        }
+    }
+}
+
+impl Inner {
+    async fn hear(self: &Arc<Self>, said: Said) -> Result<(), StoreError> {
+        let source = &said.source;
+        match self.verdict(source).await? {
+            Verdict::Welcome => {}
+            Verdict::Stranger => {
+                self.metrics.met(&source.platform, Met::Stranger);
+                return self.offer_pairing(source).await;
+            }
+            Verdict::Denied => {
+                self.metrics.met(&source.platform, Met::Denied);
+                tracing::debug!(
+                    platform = source.platform,
+                    chat = source.chat_id,
+                    user = source.user_id,
+                    "a message of somebody who is not allowed was passed over"
+                );
+                return Ok(());
+            }
+        }
+        let key = session_key(source, &self.keys);
+        self.adopt_former(source, &key).await?;
+        // A topic that is on a session belongs to that conversation, with or without a mention.
+        if !said.addressed && !self.is_conversation(source, &key).await? {
+            return Ok(());
+        }
+        let new = NewInbound {
+            message_id: said.message_id,
+            text: self.signed(source, said.text),
+            files: said.files,
+        };
+        let accept = || self.store.accept_inbound(&key, source, new.clone());
+        let Some(inbound) = retry_while_busy(&self.stop, accept).await? else {
+            self.metrics.met(&source.platform, Met::Duplicate);
+            tracing::debug!(
+                platform = source.platform,
+                inbound = new.message_id,
+                "a message came twice"
+            );
+            return Ok(());
+        };
+        self.metrics.met(&source.platform, Met::Accepted);
+        match self.rules.get().chats.backlog_age {
+            Some(age) if clock::now() - said.at > age.as_secs_f64() => {
+                self.pass_over(&inbound).await
+            }
+            _ => {
+                // The chat is answered again: the next absence is told of anew.
+                self.passed_over().remove(&inbound.session_key);
+                self.take_in(inbound, said.at).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn verdict(&self, source: &Source) -> Result<Verdict, StoreError> {
+        let verdict = self.verdict_as(source).await?;
+        if verdict == Verdict::Welcome || source.chat_type == ChatType::Dm {
+            return Ok(verdict);
+        }
+        match self.before_move(source).await? {
+            Some(before) => self.verdict_as(&before).await,
+            None => Ok(verdict),
+        }
+    }
+
+    async fn verdict_as(&self, source: &Source) -> Result<Verdict, StoreError> {
+        retry_while_busy(&self.stop, || async {
+            self.rules.get().doors.verdict(&self.store, source)
+        })
+        .await
+    }
+
+    async fn is_conversation(&self, source: &Source, key: &str) -> Result<bool, StoreError> {
+        if source.thread_id.is_none() {
+            return Ok(false);
+        }
+        let live = || self.store.live_session(key);
+        Ok(retry_while_busy(&self.stop, live).await?.is_some())
+    }
+
+    /// A conversation that stands under a former key of this chat is moved to the right one before its first message.
+    async fn adopt_former(&self, source: &Source, key: &str) -> Result<(), StoreError> {
+        let known = || self.store.has_entry(key);
+        if retry_while_busy(&self.stop, known).await? {
+            return Ok(());
+        }
+        let mut former = former_keys(source, &self.keys);
+        // Where each person has a session of their own, not everyone may take what was handed to the whole chat.
+        if self.keys.is_per_person(source) && !self.may(source, Right::OtherSessions).await? {
+            former.retain(|former| former.made == FormerChat::WithoutWorkspace);
+        }
+        let adopt = || self.store.adopt_conversation(key, source, &former);
+        if let Some((session, from)) = retry_while_busy(&self.stop, adopt).await? {
+            tracing::info!(
+                session,
+                from,
+                key,
+                "a conversation was moved to the key of its chat"
+            );
+        }
+        Ok(())
+    }
+
+    /// Where several people share a conversation, the agent is told who speaks.
+    fn signed(&self, source: &Source, text: String) -> String {
+        match signature(source) {
+            Some(name) if self.keys.is_shared(source) && !text.starts_with('/') => {
+                format!("{name}{text}")
+            }
+            _ => text,
+        }
+    }
+
+    async fn offer_pairing(self: &Arc<Self>, source: &Source) -> Result<(), StoreError> {
+        let ask = || self.store.ask_to_pair(source, stranger);
+        if let Some(note) = retry_while_busy(&self.stop, ask).await? {
+            tracing::info!(
+                message_id = journal_ids::PAIRING_ASKED,
+                platform = source.platform,
+                chat = source.chat_id,
+                user = source.user_id,
+                name = source.user_name,
+                "somebody unknown asks to be let in: hermesctl pair"
+            );
+            self.post(note);
+        }
+        Ok(())
+    }
+
+    /// A message that waited too long for a daemon to be there. The chat is told once.
+    async fn pass_over(self: &Arc<Self>, inbound: &Inbound) -> Result<(), StoreError> {
+        let first = self.passed_over().insert(inbound.session_key.clone());
+        if first {
+            let said = "I was away for a long time. What was said here meanwhile is not answered; say it again if it still matters.";
+            return self.dismiss(inbound, said.to_owned()).await;
+        }
+        let keep = || self.store.dismiss_inbound(inbound.id, Vec::new());
+        retry_while_busy(&self.stop, keep).await.map(drop)
+    }
+
+    /// What only waits is changed with its message; what is answered already stays answered.
+    async fn hear_change(
+        &self,
+        source: &Source,
+        message_id: &str,
+        text: String,
+    ) -> Result<(), StoreError> {
+        if self.verdict(source).await? != Verdict::Welcome {
+            return Ok(());
+        }
+        let key = session_key(source, &self.keys);
+        let text = self.signed(source, text);
+        let change = || self.store.change_inbound(&key, message_id, &text);
+        let changed = retry_while_busy(&self.stop, change).await?;
+        tracing::debug!(
+            platform = source.platform,
+            inbound = message_id,
+            changed,
+            "a message was changed"
+        );
+        Ok(())
+    }
+
+    async fn hear_press(self: &Arc<Self>, press: Press) -> Result<(), StoreError> {
+        if self.verdict(&press.source).await? != Verdict::Welcome {
+            self.answer_press(press, "This is not for you.", None);
+            return Ok(());
+        }
+        if let Some(session) = press.data.strip_prefix(&format!("{RESUME}:")) {
+            let right = Right::OtherSessions;
+            if !self.may(&press.source, right).await? {
+                let refused = self.refused(&press.source, right);
+                self.answer_press(press, &refused, None);
+                return Ok(());
+            }
+            let said = Said {
+                source: press.source.clone(),
+                message_id: format!("press:{}", press.id),
+                text: format!("/resume {session}"),
+                files: Vec::new(),
+                at: clock::now(),
+                addressed: true,
+            };
+            self.hear(said).await?;
+            let text = markdown(&press.text);
+            self.answer_press(press, "", Some(text));
+            return Ok(());
+        }
+        self.hear_choice(press);
+        Ok(())
+    }
+
+    /// Tells who pressed, and takes the buttons away. On its own: the next message does not wait for it.
+    pub(super) fn answer_press(self: &Arc<Self>, press: Press, said: &str, text: Option<String>) {
+        let Some(platform) = self.platforms.adapter(&press.source.platform) else {
+            return;
+        };
+        let said = said.to_owned();
+        self.tracker.spawn(async move {
+            if let Err(error) = platform.answer_press(&press, &said).await {
+                tracing::debug!(%error, "the press of a button was not answered");
+            }
+            let Some(text) = text else { return };
+            let what = Outgoing::from(text.as_str());
+            platform.ready_for(&press.source).await;
+            if let Err(error) = platform.edit(&press.source, &press.message_id, what).await {
+                tracing::debug!(%error, "buttons were not taken away");
+            }
+        });
+    }
+}
+
+fn signature(source: &Source) -> Option<String> {
+    let name = source.user_name.as_ref()?;
+    let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+    Some(format!("[{name}] "))
+}
+
+/// What was said, without who said it.
+pub(super) fn unsigned(inbound: &Inbound) -> &str {
+    let signed = signature(&inbound.source);
+    let words = signed.and_then(|name| inbound.text.strip_prefix(&name));
+    words.unwrap_or(&inbound.text)
+}
+
+/// What somebody unknown is told.
+fn stranger(code: &str) -> String {
+    format!(
+        "I do not know you yet. Whoever runs this bot can let you in, within an hour, with\n\n`hermesctl pair approve {code}`"
+    )
+}

@@ -1,0 +1,316 @@
+//! Who may talk to the agent. Nobody, unless somebody has said so.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::PathBuf;
+
+use crate::config::{Access, Config};
+use crate::domain::{ChatType, Source, WhatsAppIds};
+use crate::inbound::hermes_pairing;
+use crate::platform::local;
+use crate::store::{Store, StoreError};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Welcome,
+    /// Unknown, and offered a code to be let in with.
+    Stranger,
+    Denied,
+}
+
+/// The rules of all platforms.
+#[derive(Debug, Clone, Default)]
+pub struct Doors {
+    pub(super) platforms: HashMap<String, Door>,
+    home: PathBuf,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Door {
+    pub(super) access: Access,
+    /// Who configures a private chat as the home lets its person in.
+    pub(super) home_chat: Option<String>,
+    /// How to compare people, where they have several ids.
+    pub(super) whatsapp: Option<WhatsAppIds>,
+}
+
+impl Doors {
+    pub fn new(config: &Config) -> Doors {
+        let door = |p: &crate::config::PlatformConfig| Door {
+            access: p.access.clone(),
+            home_chat: p.home_channel.as_ref().map(|home| home.chat_id.clone()),
+            whatsapp: (p.name == "whatsapp").then(|| config.keys.whatsapp.clone()),
+        };
+        let platforms = config.platforms.iter().map(|p| (p.name.clone(), door(p)));
+        Doors {
+            platforms: platforms.collect(),
+            home: config.home.clone(),
+        }
+    }
+
+    pub(super) fn verdict(&self, store: &Store, source: &Source) -> Result<Verdict, StoreError> {
+        // The socket has checked who writes there.
+        if source.platform == local::NAME || self.is_allowed(store, source)? {
+            return Ok(Verdict::Welcome);
+        }
+        let pairs = self
+            .platforms
+            .get(&source.platform)
+            .is_some_and(|door| door.access.pairing);
+        let known = source.user_id.is_some() && source.chat_type == ChatType::Dm;
+        Ok(if pairs && known {
+            Verdict::Stranger
+        } else {
+            Verdict::Denied
+        })
+    }
+
+    /// Whether a list, a pairing or the home lets this person in.
+    pub(super) fn is_allowed(&self, store: &Store, source: &Source) -> Result<bool, StoreError> {
+        let Some(door) = self.platforms.get(&source.platform) else {
+            return Ok(false);
+        };
+        if door.lets_in(source) {
+            return Ok(true);
+        }
+        let Some(user) = &source.user_id else {
+            return Ok(false);
+        };
+        if door.whatsapp.is_some() {
+            let paired = store.paired(&source.platform)?;
+            if paired.iter().any(|id| door.are_same(id, user)) {
+                return Ok(true);
+            }
+        }
+        let of_hermes = || hermes_pairing::ids(&self.home, &source.platform);
+        Ok(store.is_paired(&source.platform, user)?
+            || of_hermes().iter().any(|id| door.are_same(id, user)))
+    }
+}
+
+impl Door {
+    fn lets_in(&self, source: &Source) -> bool {
+        let access = &self.access;
+        let private = source.chat_type == ChatType::Dm;
+        if !private && !self.hears_group(source) {
+            return false;
+        }
+        if access.everyone || self.is_private_home(source) {
+            return true;
+        }
+        let all = |ids: &BTreeSet<String>| ids.contains("*");
+        if !private && (all(&access.chats) || lists_chat(&access.chats, source)) {
+            return true;
+        }
+        // What is posted to a channel has no author: its members may only read there, and its admins are its owner's choice.
+        if source.chat_type == ChatType::Channel {
+            return self.is_home_chat(source);
+        }
+        if all(&access.users) || (!private && all(&access.group_users)) {
+            return true;
+        }
+        self.ids_of(source).any(|id| {
+            let is = |other: &str| self.are_same(other, id);
+            access.owner.as_deref().is_some_and(is)
+                || access.users.iter().any(|user| is(user))
+                || (!private && access.group_users.iter().any(|user| is(user)))
+        })
+    }
+
+    /// Whether a group is listened to. It lets nobody in by itself.
+    fn hears_group(&self, source: &Source) -> bool {
+        let Some(groups) = &self.access.groups else {
+            return true;
+        };
+        groups.contains("*")
+            || lists_chat(groups, source)
+            || lists_chat(&self.access.chats, source)
+            || self.is_home_chat(source)
+    }
+
+    fn is_home_chat(&self, source: &Source) -> bool {
+        source.chat_id.is_some() && source.chat_id == self.home_chat
+    }
+
+    /// Whether this is the private chat that is configured as the home, by its own id or by its person's.
+    pub(super) fn is_private_home(&self, source: &Source) -> bool {
+        let Some(home) = self.home_chat.as_deref() else {
+            return false;
+        };
+        let ids = source.chat_id.as_deref().into_iter();
+        source.chat_type == ChatType::Dm
+            && ids
+                .chain(self.ids_of(source))
+                .any(|id| self.are_same(home, id))
+    }
+
+    /// Whether both ids are the same person's.
+    pub(super) fn are_same(&self, one: &str, other: &str) -> bool {
+        match &self.whatsapp {
+            Some(ids) => one == other || ids.are_same(one, other),
+            None => one == other,
+        }
+    }
+
+    /// The ids that a person is known by.
+    pub(super) fn ids_of<'a>(&self, source: &'a Source) -> impl Iterator<Item = &'a str> {
+        let ids = [&source.user_id, &source.user_id_alt];
+        ids.into_iter().flatten().map(String::as_str)
+    }
+}
+
+/// Whether a list names the chat. On Signal it does so without the prefix of groups.
+fn lists_chat(chats: &BTreeSet<String>, source: &Source) -> bool {
+    let ids = [&source.chat_id, &source.chat_id_alt];
+    let mut ids = ids.into_iter().flatten().map(String::as_str);
+    ids.any(|id| chats.contains(id) || chats.contains(id.strip_prefix("group:").unwrap_or(id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn door(access: Access) -> Door {
+        Door {
+            access,
+            home_chat: Some("7".into()),
+            whatsapp: None,
+        }
+    }
+
+    fn said(chat_type: ChatType, chat: &str, user: Option<&str>) -> Source {
+        Source {
+            user_id: user.map(str::to_owned),
+            ..Source::new("telegram", chat_type, chat)
+        }
+    }
+
+    fn ids(ids: &[&str]) -> BTreeSet<String> {
+        ids.iter().map(|id| (*id).to_owned()).collect()
+    }
+
+    #[test]
+    fn nobody_is_let_in_but_the_person_of_a_private_home() {
+        let door = door(Access::default());
+        assert!(door.lets_in(&said(ChatType::Dm, "7", Some("7"))));
+        for source in [
+            said(ChatType::Dm, "8", Some("8")),
+            said(ChatType::Dm, "8", None),
+            said(ChatType::Group, "-1", Some("7")),
+            said(ChatType::Group, "-1", None),
+            said(ChatType::Channel, "-2", None),
+        ] {
+            assert!(!door.lets_in(&source), "{source:?}");
+        }
+    }
+
+    #[test]
+    fn who_is_named_is_let_in_where_they_are_named_for() {
+        let door = door(Access {
+            users: ids(&["1"]),
+            group_users: ids(&["2"]),
+            chats: ids(&["-5"]),
+            owner: Some("3".into()),
+            ..Access::default()
+        });
+        for (chat_type, chat, user, expected) in [
+            (ChatType::Dm, "1", Some("1"), true),
+            (ChatType::Group, "-1", Some("1"), true),
+            (ChatType::Dm, "2", Some("2"), false),
+            (ChatType::Group, "-1", Some("2"), true),
+            (ChatType::Dm, "3", Some("3"), true),
+            (ChatType::Group, "-5", Some("9"), true),
+            (ChatType::Group, "-5", None, true),
+            (ChatType::Channel, "-5", Some("-5"), true),
+            (ChatType::Group, "-1", Some("9"), false),
+            // A private chat with the id of a group is nobody's.
+            (ChatType::Dm, "-5", Some("-5"), false),
+        ] {
+            let source = said(chat_type, chat, user);
+            assert_eq!(door.lets_in(&source), expected, "{source:?}");
+        }
+    }
+
+    fn group(platform: &str, chat: &str, user: &str) -> Source {
+        Source {
+            user_id: Some(user.to_owned()),
+            ..Source::new(platform, ChatType::Group, chat)
+        }
+    }
+
+    #[test]
+    fn a_list_of_groups_lets_nobody_in() {
+        let signal = |groups: &[&str]| {
+            door(Access {
+                users: ids(&["+1"]),
+                groups: Some(ids(groups)),
+                ..Access::default()
+            })
+        };
+        let mine = group("signal", "group:abc=", "+1");
+        let strangers = group("signal", "group:abc=", "+2");
+        for (listed, heard) in [
+            (&["*"][..], true),
+            (&["abc="], true),
+            (&["group:abc="], true),
+            (&["other"], false),
+            (&[], false),
+        ] {
+            assert_eq!(signal(listed).lets_in(&mine), heard, "{listed:?}");
+            assert!(!signal(listed).lets_in(&strangers), "{listed:?}");
+        }
+        // In private chats the list says nothing.
+        assert!(signal(&[]).lets_in(&said(ChatType::Dm, "+1", Some("+1"))));
+        // The group that is the home is heard.
+        let mut at_home = signal(&[]);
+        at_home.home_chat = Some("group:abc=".into());
+        assert!(at_home.lets_in(&mine) && !at_home.lets_in(&strangers));
+    }
+
+    #[test]
+    fn a_person_of_whatsapp_is_known_by_every_id() {
+        let home = tempfile::tempdir().unwrap();
+        let session = home.path().join("platforms/whatsapp/session");
+        std::fs::create_dir_all(&session).unwrap();
+        let reverse = session.join("lid-mapping-999_reverse.json");
+        std::fs::write(reverse, "\"15551234567\"").unwrap();
+        let door = |users: &[&str], home_chat: &str| Door {
+            access: Access {
+                users: ids(users),
+                ..Access::default()
+            },
+            home_chat: Some(home_chat.to_owned()),
+            whatsapp: Some(WhatsAppIds::of_home(home.path())),
+        };
+        let dm = |id: &str| Source {
+            user_id: Some(id.to_owned()),
+            ..Source::new("whatsapp", ChatType::Dm, id)
+        };
+        let listed = door(&["+1 555 123-4567"], "-");
+        let at_home = door(&[], "+15551234567");
+        for id in [
+            "15551234567@s.whatsapp.net",
+            "15551234567:3@s.whatsapp.net",
+            "999@lid",
+        ] {
+            assert!(listed.lets_in(&dm(id)), "{id}");
+            assert!(at_home.lets_in(&dm(id)), "{id}");
+        }
+        for id in ["15551234568@s.whatsapp.net", "998@lid", "@lid"] {
+            assert!(!listed.lets_in(&dm(id)), "{id}");
+            assert!(!at_home.lets_in(&dm(id)), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_home_that_names_a_person_is_their_private_chat() {
+        let mut slack = door(Access::default());
+        slack.home_chat = Some("U1".into());
+        let dm = |user: &str| Source {
+            user_id: Some(user.to_owned()),
+            ..Source::new("slack", ChatType::Dm, "D0DM")
+        };
+        assert!(slack.lets_in(&dm("U1")));
+        assert!(!slack.lets_in(&dm("U2")));
+        assert!(!slack.lets_in(&group("slack", "C0", "U1")));
+    }
+}

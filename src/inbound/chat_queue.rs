@@ -1,0 +1,169 @@
+//! The lines of the chats: what was said waits there in order, and each chat has one worker that sees to it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard};
+
+use crate::domain::session_key;
+use crate::domain::slash_command::{self, Command, Place, Typed};
+use crate::inbound::questions::Taken;
+use crate::inbound::{Chat, Inner, Work};
+use crate::store::retry_while_busy;
+use crate::store::{Delivery, Inbound, StoreError};
+
+impl Inner {
+    pub(super) async fn take_up(self: &Arc<Self>) -> Result<(), StoreError> {
+        let unsent = retry_while_busy(&self.draining, || self.store.open_deliveries()).await?;
+        let unanswered = retry_while_busy(&self.draining, || self.store.open_inbound()).await?;
+        if !unsent.is_empty() || !unanswered.is_empty() {
+            tracing::info!(
+                unsent = unsent.len(),
+                unanswered = unanswered.len(),
+                "taking up what was left"
+            );
+        }
+        for delivery in unsent {
+            self.post(delivery);
+        }
+        for (key, id) in unanswered {
+            self.hand_over(&key, |chat| {
+                chat.unanswered.insert(id);
+            });
+        }
+        Ok(())
+    }
+
+    pub(super) fn post(self: &Arc<Self>, delivery: Delivery) {
+        let key = session_key(&delivery.source, &self.keys);
+        self.hand_over(&key, |chat| chat.unsent.push_back(delivery));
+    }
+
+    /// A message that is kept goes into its chat's line; one that stops the answer before it, or asks what becomes of it,
+    /// does not wait for that answer.
+    ///
+    /// `at`: when it was sent.
+    pub(super) async fn take_in(self: &Arc<Self>, inbound: Inbound, at: f64) {
+        let typed = slash_command::read(&inbound.text, Place::Chat);
+        let at_once = match typed {
+            Typed::Command(Command::Stop, _) => true,
+            Typed::Command(Command::Status, _) => {
+                self.answering().contains_key(&inbound.session_key)
+            }
+            _ => false,
+        };
+        let is_words = matches!(typed, Typed::Words);
+        if at_once {
+            let inner = self.clone();
+            self.tracker.spawn(async move {
+                if let Err(error) = inner.handle(inbound.id).await {
+                    tracing::error!(%error, inbound = inbound.id, "it waits for the next start");
+                }
+            });
+            return;
+        }
+        // Here and now, so that no message overtakes another.
+        let heard = match is_words {
+            true => self.hear_answer(&inbound, at).await,
+            false => Ok(Taken::Message(None)),
+        };
+        match heard {
+            Ok(Taken::Answer) => {}
+            Ok(Taken::Message(None)) | Err(StoreError::Cancelled) => self.line_up(&inbound),
+            Ok(Taken::Message(Some(note))) => {
+                self.line_up(&inbound);
+                self.note(&inbound, note);
+            }
+            Err(error) => {
+                tracing::error!(%error, inbound = inbound.id, "it waits for the next start");
+            }
+        }
+    }
+
+    fn line_up(self: &Arc<Self>, inbound: &Inbound) {
+        let waits = self.hand_over(&inbound.session_key, |chat| {
+            chat.unanswered.insert(inbound.id);
+        });
+        if waits {
+            self.acknowledge(inbound);
+        }
+    }
+
+    /// Shows that a message was seen, though another is answered first. Only a courtesy, so nothing waits for it.
+    fn acknowledge(&self, inbound: &Inbound) {
+        let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
+            return;
+        };
+        let (source, id) = (inbound.source.clone(), inbound.message_id.clone());
+        self.tracker.spawn(async move {
+            if let Err(error) = platform.acknowledge(&source, &id).await {
+                tracing::debug!(%error, inbound = id, "a message that waits was not acknowledged");
+            }
+        });
+    }
+
+    /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order. True: it is at
+    /// something else just now.
+    fn hand_over(self: &Arc<Self>, key: &str, add: impl FnOnce(&mut Chat)) -> bool {
+        let mut chats = self.locked();
+        let has_worker = chats.contains_key(key);
+        add(chats.entry(key.to_owned()).or_default());
+        drop(chats);
+        if !has_worker {
+            let (inner, key) = (self.clone(), key.to_owned());
+            self.tracker
+                .spawn(async move { inner.work_through(&key).await });
+        }
+        has_worker
+    }
+
+    /// What the chat's worker does next. `None`: there is nothing, and with that it has ended.
+    fn next(&self, key: &str) -> Option<Work> {
+        let mut chats = self.locked();
+        let chat = chats.get_mut(key)?;
+        let unanswered = &mut chat.unanswered;
+        let unsent = chat.unsent.pop_front().map(Box::new);
+        let next = unsent
+            .map(Work::Send)
+            .or_else(|| unanswered.pop_first().map(Work::Answer));
+        if next.is_none() {
+            chats.remove(key);
+        }
+        next
+    }
+
+    pub(super) fn locked(&self) -> MutexGuard<'_, HashMap<String, Chat>> {
+        self.chats
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    async fn work_through(self: Arc<Self>, key: &str) {
+        self.recovered.cancelled().await;
+        while !self.draining.is_cancelled() {
+            let Some(work) = self.next(key) else { return };
+            let what = match &work {
+                Work::Send(delivery) => format!("reply {}", delivery.id),
+                Work::Answer(id) => format!("message {id}"),
+            };
+            let this = self.clone();
+            // On its own, so that a panic costs one message and not the chat.
+            let done = tokio::spawn(async move {
+                match work {
+                    Work::Send(delivery) => {
+                        this.outbox.send(&delivery).await;
+                        Ok(())
+                    }
+                    Work::Answer(id) => this.handle(id).await,
+                }
+            });
+            match done.await {
+                Ok(Ok(()) | Err(StoreError::Cancelled)) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(%error, key, what, "it waits for the next start");
+                }
+                Err(error) => {
+                    tracing::error!(%error, key, what, "it stopped its worker and waits for the next start");
+                }
+            }
+        }
+    }
+}

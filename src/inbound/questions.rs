@@ -1,0 +1,213 @@
+//! Answers to questions of agents, from chats: who may answer, and what counts as an answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::delivery::CHOICE;
+use crate::domain::{ChatType, Source, session_key};
+use crate::inbound::{Inner, Rank, Right, accept};
+use crate::platform::{Platform, Press};
+use crate::store::retry_while_busy;
+use crate::store::{Inbound, StoreError};
+use crate::turn::questions::{Asking, Fit, HeardInChat, Pressed, QuestionId};
+use crate::visible_text::markdown;
+
+/// What a message is while questions may be open.
+pub(super) enum Taken {
+    Answer,
+    /// It waits in line like any other. The note is for the person.
+    Message(Option<&'static str>),
+}
+
+/// How long an answer waits for the question that it may belong to. All messages of the platform wait with it.
+const UNTIL_SENT: Duration = Duration::from_secs(2);
+
+const STILL_OPEN: &str =
+    "The question above is still open. What you wrote waits until it is answered; /stop ends it.";
+const NOT_YOURS: &str =
+    "The question above is for another person. What you wrote waits until it is answered.";
+
+/// The rights of a person with regard to questions.
+#[derive(Debug, Clone, Copy)]
+struct Answerer {
+    /// May answer any question.
+    is_owner: bool,
+    /// May approve what an agent wants to do in their own turn.
+    approves: bool,
+}
+
+impl Answerer {
+    /// Whether a question that `chat` shows is theirs to answer.
+    fn fit(self, source: &Source, asking: &Asking<'_>) -> Fit {
+        let own = is_asker(source, asking.chat) && (self.approves || !asking.is_approval);
+        match self.is_owner || own {
+            true => Fit::Yes,
+            false => Fit::NotTheirs,
+        }
+    }
+}
+
+impl Inner {
+    /// An answer to an open question of this chat does not wait in line behind the turn that asks.
+    pub(super) async fn hear_answer(
+        self: &Arc<Self>,
+        inbound: &Inbound,
+        at: f64,
+    ) -> Result<Taken, StoreError> {
+        if self.turns.questions.is_empty() {
+            return Ok(Taken::Message(None));
+        }
+        let source = &inbound.source;
+        let answerer = self.answerer(source).await?;
+        let platform = self.platforms.adapter(&source.platform);
+        let fits = |asking: &Asking<'_>| {
+            let here = session_key(asking.chat, &self.keys) == inbound.session_key;
+            match here && !is_before(platform.as_deref(), inbound, at, asking) {
+                true => answerer.fit(source, asking),
+                false => Fit::No,
+            }
+        };
+        let words = accept::unsigned(inbound);
+        let questions = &self.turns.questions;
+        // A quick answer may come before the id of the question's message is known, which tells what came first.
+        let is_here = |chat: &Source| session_key(chat, &self.keys) == inbound.session_key;
+        let sent = questions.sent_in(words, is_here);
+        let _ = tokio::time::timeout(UNTIL_SENT, sent).await;
+        match questions.hear_in_chat(words, &source.platform, fits) {
+            HeardInChat::Answered => {
+                let keep = || self.store.dismiss_inbound(inbound.id, Vec::new());
+                retry_while_busy(&self.stop, keep).await?;
+                Ok(Taken::Answer)
+            }
+            HeardInChat::Message(None) => Ok(Taken::Message(None)),
+            HeardInChat::Message(Some(true)) => Ok(Taken::Message(Some(STILL_OPEN))),
+            HeardInChat::Message(Some(false)) => Ok(Taken::Message(Some(NOT_YOURS))),
+        }
+    }
+
+    /// Says something beside the turn that the chat is at. Only a courtesy: it is sent once, or not.
+    pub(super) fn note(self: &Arc<Self>, inbound: &Inbound, note: &'static str) {
+        let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
+            return;
+        };
+        let (source, key) = (inbound.source.clone(), format!("note:{}", inbound.id));
+        self.tracker.spawn(async move {
+            platform.ready_for(&source).await;
+            if let Err(error) = platform.send(&source, note.into(), &key).await {
+                tracing::debug!(%error, "a note about an open question was not sent");
+            }
+        });
+    }
+
+    /// The press of a button of a question. Only the message that shows the question, pressed by a person who may answer
+    /// it, counts.
+    pub(super) fn hear_choice(self: &Arc<Self>, press: Press) {
+        let inner = self.clone();
+        // The message may be there, and pressed, before its id is known. Other messages do not wait for that.
+        self.tracker.spawn(async move {
+            if let Some((id, _)) = choice(&press.data) {
+                inner.turns.questions.sent(id).await;
+            }
+            if let Err(error) = inner.judge_press(press).await {
+                tracing::warn!(%error, "the press of a button was not heard");
+            }
+        });
+    }
+
+    async fn judge_press(self: &Arc<Self>, press: Press) -> Result<(), StoreError> {
+        let answerer = self.answerer(&presser(&press.source)).await?;
+        let fits = |asking: &Asking<'_>| {
+            let message = asking.shown.contains(&press.message_id);
+            match is_same_chat(&press.source, asking.chat) && message {
+                true => answerer.fit(&press.source, asking),
+                false => Fit::No,
+            }
+        };
+        let questions = &self.turns.questions;
+        let pressed = match choice(&press.data) {
+            Some((id, at)) => questions.choose(id, at, &press.source.platform, fits),
+            None => Pressed::NotOpen,
+        };
+        match pressed {
+            // The turn that asked takes the buttons away.
+            Pressed::Chosen(choice) => self.answer_press(press, &choice, None),
+            Pressed::NotTheirs => self.answer_press(press, "This question is not for you.", None),
+            Pressed::NotOpen => {
+                // A button of an earlier daemon's question, or data that a program made up: that changes no message which
+                // others need.
+                let shows = |asking: &Asking<'_>| {
+                    let here = is_same_chat(&press.source, asking.chat);
+                    here && asking.shown.contains(&press.message_id)
+                };
+                let own = answerer.is_owner || press.source.chat_type == ChatType::Dm;
+                let text = (own && !questions.any(shows))
+                    .then(|| format!("{}\n\n(no longer open)", markdown(&press.text)));
+                self.answer_press(press, "That question is no longer open.", text);
+            }
+        }
+        Ok(())
+    }
+
+    async fn answerer(&self, source: &Source) -> Result<Answerer, StoreError> {
+        let rules = self.rules.get();
+        let rank = || async { rules.doors.rank(&self.store, source) };
+        let rank = retry_while_busy(&self.stop, rank).await?;
+        let may = |rank| rules.doors.may(&source.platform, rank, Right::Approvals);
+        Ok(Answerer {
+            is_owner: rank == Some(Rank::Owner),
+            approves: rank.is_some_and(may),
+        })
+    }
+}
+
+/// The person who presses a button. Posts of a channel have no author, but presses do.
+fn presser(source: &Source) -> Source {
+    let mut person = source.clone();
+    if person.chat_type == ChatType::Channel {
+        person.chat_type = ChatType::Group;
+    }
+    person
+}
+
+fn is_same_chat(one: &Source, other: &Source) -> bool {
+    one.platform == other.platform
+        && one.chat_id == other.chat_id
+        && one.thread_id == other.thread_id
+}
+
+/// Whether this is the person whose turn asks. A private chat has only one.
+fn is_asker(source: &Source, asker: &Source) -> bool {
+    if asker.chat_type == ChatType::Dm {
+        return true;
+    }
+    let ids = |source: &Source| [source.user_id.clone(), source.user_id_alt.clone()];
+    let asker = ids(asker);
+    ids(source)
+        .iter()
+        .flatten()
+        .any(|id| asker.iter().flatten().any(|own| own == id))
+}
+
+/// Whether a message was written before the question was shown.
+fn is_before(
+    platform: Option<&dyn Platform>,
+    inbound: &Inbound,
+    at: f64,
+    asking: &Asking<'_>,
+) -> bool {
+    let Some(first) = asking.shown.first() else {
+        return true;
+    };
+    let order = platform.and_then(|p| p.precedes(&inbound.message_id, first));
+    // Some platforms give the time in whole seconds.
+    order.unwrap_or_else(|| at < asking.shown_at.floor())
+}
+
+/// The question and the choice that a button stands for.
+fn choice(data: &str) -> Option<(QuestionId, usize)> {
+    let (id, at) = data
+        .strip_prefix(CHOICE)?
+        .strip_prefix(':')?
+        .split_once(':')?;
+    Some((QuestionId::parse(id)?, at.parse().ok()?))
+}

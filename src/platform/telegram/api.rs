@@ -1,0 +1,222 @@
+//! Calls to the Bot API over HTTP. The answer is taken as it comes: we use little of it, and a field that is new to the SDK
+//! must not make a message that was sent look like one that was not.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Serialize;
+use serde_json::Value;
+use teloxide_core::requests::Payload;
+
+use crate::name_lookup::NameLookup;
+use crate::platform::telegram::failure::Failure;
+
+const VENDOR: &str = "https://api.telegram.org";
+/// An answer to any call but the long poll and uploads comes within this, or never.
+const PATIENCE: Duration = Duration::from_secs(50);
+const CONNECT: Duration = Duration::from_secs(10);
+/// A connection on which nothing that was sent is confirmed for so long is dead.
+const UNCONFIRMED: Duration = Duration::from_secs(60);
+/// How much of a page that is not the Bot API's is shown.
+const SHOWN: usize = 80;
+
+/// The Bot API with a bot's token.
+pub(super) struct Api {
+    client: Client,
+    root: Url,
+    token: SecretString,
+}
+
+impl Api {
+    /// `base_url` ends before the token, as Hermes has it. The error says what is wrong with it.
+    pub(super) fn new(token: &SecretString, base_url: Option<&str>) -> Result<Api, String> {
+        let root = base_url.unwrap_or(VENDOR).trim_end_matches('/');
+        let root = root.strip_suffix("/bot").unwrap_or(root);
+        let root = Url::parse(root)
+            .ok()
+            .filter(|url| matches!(url.scheme(), "http" | "https"))
+            .ok_or("platforms.telegram.base_url is not an address")?;
+        let builder = || {
+            Client::builder()
+                .connect_timeout(CONNECT)
+                .tcp_nodelay(true)
+                .tcp_keepalive(UNCONFIRMED)
+                .tcp_user_timeout(UNCONFIRMED)
+                .dns_resolver(Arc::new(NameLookup::default()))
+                // The address holds the token, which is for one server alone.
+                .redirect(Policy::none())
+                .referer(false)
+                .user_agent(concat!("hermesd/", env!("CARGO_PKG_VERSION")))
+        };
+        // A trust store of the system that cannot be used does not keep us from the vendor's own servers.
+        let client = builder().build().or_else(|error| {
+            tracing::warn!(%error, "the certificates of the system cannot be used");
+            builder().tls_built_in_native_certs(false).build()
+        });
+        Ok(Api {
+            client: client.map_err(|e| format!("no HTTP client: {}", root_cause(&e)))?,
+            root,
+            token: token.clone(),
+        })
+    }
+
+    pub(super) async fn call<P>(&self, payload: P) -> Result<Value, Failure>
+    where
+        P: Payload + Serialize,
+    {
+        self.call_within(payload, PATIENCE).await
+    }
+
+    pub(super) async fn call_within<P>(
+        &self,
+        payload: P,
+        patience: Duration,
+    ) -> Result<Value, Failure>
+    where
+        P: Payload + Serialize,
+    {
+        let request = self.client.post(self.method(P::NAME)).json(&payload);
+        let response = request.timeout(patience).send().await.map_err(network)?;
+        read(response).await
+    }
+
+    /// A call with a file in it. How long it may take is the caller's to say.
+    pub(super) async fn upload(
+        &self,
+        method: &str,
+        form: reqwest::multipart::Form,
+    ) -> Result<Value, Failure> {
+        let request = self.client.post(self.method(method)).multipart(form);
+        let response = request.send().await.map_err(network)?;
+        read(response).await
+    }
+
+    /// The content of a file, by the path that `getFile` gave.
+    pub(super) async fn file(&self, path: &str) -> Result<Response, Failure> {
+        let mut url = self.root.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("file").push(&self.name());
+            segments.extend(path.split('/'));
+        }
+        let request = self.client.get(url).send();
+        let response = tokio::time::timeout(PATIENCE, request).await;
+        let response = response.map_err(|_| silence(PATIENCE))?.map_err(network)?;
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(match read(response).await {
+                Err(failure) => failure,
+                Ok(_) => silence(PATIENCE),
+            }),
+        }
+    }
+
+    fn method(&self, name: &str) -> Url {
+        // The SDK writes them large, the documentation small. Not every server takes both.
+        let (first, rest) = name.split_at(1);
+        let name = format!("{}{rest}", first.to_ascii_lowercase());
+        let mut url = self.root.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push(&self.name()).push(&name);
+        }
+        url
+    }
+
+    /// The part of every address that is the bot's.
+    fn name(&self) -> String {
+        format!("bot{}", self.token.expose_secret())
+    }
+}
+
+/// No word for so long.
+pub(super) fn silence(patience: Duration) -> Failure {
+    Failure::Network {
+        reason: format!("no answer within {} s", patience.as_secs()),
+        unsure: true,
+    }
+}
+
+/// The id of the message that a call has made. Zero stands for one that the answer does not name: it was sent, and cannot be
+/// changed.
+pub(super) fn message_id(answer: &Value) -> String {
+    let id = answer.get("message_id").and_then(Value::as_i64);
+    if id.is_none() {
+        tracing::debug!("a message was sent, and its number is not known");
+    }
+    id.unwrap_or_default().to_string()
+}
+
+async fn read(response: Response) -> Result<Value, Failure> {
+    let status = response.status();
+    if status.is_redirection() {
+        // Where exactly may hold the token.
+        let to = response.headers().get(reqwest::header::LOCATION);
+        let to = to.and_then(|to| response.url().join(to.to_str().ok()?).ok());
+        let host = to.as_ref().and_then(|to| {
+            let port = to.port().map_or(String::new(), |port| format!(":{port}"));
+            Some(format!("{}{port}", to.host_str()?))
+        });
+        return Err(Failure::Redirected {
+            status: status.as_u16(),
+            host: host.unwrap_or_else(|| "nowhere".into()),
+        });
+    }
+    let body = response.bytes().await.map_err(network)?;
+    let answer = serde_json::from_slice::<Value>(&body).unwrap_or_default();
+    match answer.get("ok").and_then(Value::as_bool) {
+        Some(true) => Ok(answer.get("result").cloned().unwrap_or_default()),
+        Some(false) => Err(refusal(&answer, status.as_u16())),
+        None => Err(Failure::Foreign {
+            status: status.as_u16(),
+            beginning: beginning(&body),
+        }),
+    }
+}
+
+fn refusal(answer: &Value, status: u16) -> Failure {
+    let parameter = |name: &str| answer.get("parameters")?.get(name)?.as_i64();
+    if let Some(id) = parameter("migrate_to_chat_id") {
+        return Failure::Moved(id);
+    }
+    let code = answer.get("error_code").and_then(Value::as_u64);
+    let description = answer.get("description").and_then(Value::as_str);
+    let pause = parameter("retry_after").and_then(|seconds| u64::try_from(seconds).ok());
+    Failure::Refused {
+        code: code.and_then(|c| c.try_into().ok()).unwrap_or(status),
+        description: description.unwrap_or_default().to_owned(),
+        retry_after: pause.map(Duration::from_secs),
+    }
+}
+
+/// What a page begins with, in one line.
+fn beginning(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(4 * SHOWN)]);
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let text = words.join(" ");
+    let shown = text.chars().filter(|c| !c.is_control()).take(SHOWN);
+    shown.collect()
+}
+
+pub(super) fn network(error: reqwest::Error) -> Failure {
+    Failure::Network {
+        reason: root_cause(&error),
+        // Once it was connected, the request may have arrived though its answer did not.
+        unsure: !error.is_connect(),
+    }
+}
+
+/// What really happened, without the address it happened at: the token is part of that.
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut innermost = error;
+    while let Some(source) = innermost.source() {
+        innermost = source;
+    }
+    match innermost.downcast_ref::<reqwest::Error>() {
+        Some(error) if error.is_timeout() => "no answer in time".into(),
+        // It would name the address.
+        Some(_) => "the connection broke".into(),
+        None => innermost.to_string(),
+    }
+}

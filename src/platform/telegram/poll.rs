@@ -1,0 +1,191 @@
+//! The long poll. What it brings is kept before Telegram is told that it arrived, so that nothing is lost between the two.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use serde_json::Value;
+use teloxide_core::payloads::{GetUpdates, GetUpdatesSetters};
+use teloxide_core::types::AllowedUpdate;
+use tokio::time::Instant;
+
+use crate::clock;
+use crate::platform::telegram::diagnose::REMOVE_WEBHOOK;
+use crate::platform::telegram::failure::Failure;
+use crate::platform::telegram::{NAME, Telegram, parse};
+use crate::platform::{Incoming, Line, PlatformError};
+use crate::store::StoreError;
+
+/// How much later than it should a poll may answer before its connection counts as deaf.
+const DEAF: Duration = Duration::from_secs(10);
+/// After about a week without updates Telegram numbers them anew, perhaps lower; an older place to go on from would make us
+/// deaf.
+const CURSOR_LIVES: f64 = 6.0 * 86_400.0;
+/// How long the rest of an album may take to follow its first picture.
+const ALBUM_FOLLOWS: Duration = Duration::from_millis(600);
+const ALBUM_TRIES: usize = 5;
+
+/// How long the first poll of a line stays open: until one was answered, a line that had broken does not count as well again.
+const FIRST_POLL: Duration = Duration::from_secs(5);
+
+/// A server that answers at once that there is nothing is asked again after this, and not before.
+const NOTHING_PAUSE: Duration = Duration::from_secs(1);
+
+const WANTED: [AllowedUpdate; 5] = [
+    AllowedUpdate::Message,
+    AllowedUpdate::EditedMessage,
+    AllowedUpdate::ChannelPost,
+    AllowedUpdate::EditedChannelPost,
+    AllowedUpdate::CallbackQuery,
+];
+
+impl Telegram {
+    /// Listens until it no longer can, and returns why.
+    pub(super) async fn poll(&self, line: &Line) -> PlatformError {
+        let account = self.me().id.to_string();
+        let mut offset = match self.store.cursor(NAME, &account).await {
+            Ok(Some((value, at))) if clock::now() - at < CURSOR_LIVES => value.parse().ok(),
+            Ok(_) => None,
+            Err(error) => return PlatformError::NotYet(error.to_string()),
+        };
+        let mut wait = self.rules.poll.min(FIRST_POLL);
+        loop {
+            let asked = Instant::now();
+            let updates = match self.updates_and_moves(line, offset, wait).await {
+                Ok(updates) => updates,
+                Err(error) => return error,
+            };
+            line.alive();
+            wait = self.rules.poll;
+            let updates = match self.whole_albums(updates, offset).await {
+                Ok(updates) => updates,
+                Err(error) => return error,
+            };
+            let Some(last) = updates.iter().filter_map(parse::update_id).max() else {
+                tokio::time::sleep_until(asked + NOTHING_PAUSE).await;
+                continue;
+            };
+            if let Err(error) = self.tell_moves(line).await {
+                return PlatformError::NotYet(error.to_string());
+            }
+            for incoming in parse::hear(&updates, &self.me(), &self.rules, &self.moves) {
+                if let Err(error) = line.inbox.take(incoming).await {
+                    return PlatformError::NotYet(error.to_string());
+                }
+            }
+            let next = last + 1;
+            let place = next.to_string();
+            if let Err(error) = self.store.set_cursor(NAME, &account, &place).await {
+                // They will come again, and be known.
+                tracing::warn!(%error, platform = NAME, "the place in the updates was not kept");
+            }
+            offset = Some(next);
+        }
+    }
+
+    async fn updates(
+        &self,
+        offset: Option<i64>,
+        wait: Duration,
+    ) -> Result<Vec<Value>, PlatformError> {
+        let seconds = u32::try_from(wait.as_secs()).unwrap_or(u32::MAX);
+        let mut wish = GetUpdates::new()
+            .timeout(seconds)
+            .limit(100)
+            .allowed_updates(WANTED);
+        if let Some(offset) = offset {
+            wish = wish.offset(i32::try_from(offset).unwrap_or(i32::MAX));
+        }
+        let deaf = DEAF.min(wait.max(Duration::from_secs(2)));
+        let patience = wait + deaf;
+        // The client's own patience ends later, so that this one says what is wrong.
+        let asking = self.api.call_within(wish, patience + DEAF);
+        let Ok(answer) = tokio::time::timeout(patience, asking).await else {
+            return Err(PlatformError::transient(format!(
+                "the connection is deaf: no answer to a poll within {} s",
+                patience.as_secs()
+            )));
+        };
+        match answer {
+            Ok(Value::Array(updates)) => Ok(updates),
+            Ok(_) => Ok(Vec::new()),
+            Err(failure) => Err(self.why_not(failure).await),
+        }
+    }
+
+    /// Why a poll failed. It has nothing that could be refused for good: the token is looked at when the line is made anew.
+    async fn why_not(&self, failure: Failure) -> PlatformError {
+        // Which of the two conflicts it is, the webhook itself tells.
+        if failure.is_conflict()
+            && let Ok(Some(host)) = self.webhook_host().await
+        {
+            return PlatformError::transient(format!(
+                "a webhook at {host} takes this bot's messages: {REMOVE_WEBHOOK}"
+            ));
+        }
+        match PlatformError::from(failure) {
+            PlatformError::Permanent(reason) | PlatformError::Gone(reason) => {
+                PlatformError::transient(reason)
+            }
+            error => error,
+        }
+    }
+
+    /// The next updates. Groups that turn out to have moved meanwhile are told of at once.
+    async fn updates_and_moves(
+        &self,
+        line: &Line,
+        offset: Option<i64>,
+        wait: Duration,
+    ) -> Result<Vec<Value>, PlatformError> {
+        let mut polling = pin!(self.updates(offset, wait));
+        loop {
+            tokio::select! {
+                updates = &mut polling => return updates,
+                () = self.moves.news() => {
+                    if let Err(error) = self.tell_moves(line).await {
+                        return Err(PlatformError::NotYet(error.to_string()));
+                    }
+                }
+            }
+        }
+    }
+
+    async fn tell_moves(&self, line: &Line) -> Result<(), StoreError> {
+        let mut untold = self.moves.untold();
+        while let Some((from, to)) = untold.pop() {
+            let moved = Incoming::Moved {
+                platform: NAME,
+                from: from.clone(),
+                to: to.clone(),
+            };
+            if let Err(error) = line.inbox.take(moved).await {
+                untold.push((from, to));
+                self.moves.tell_again(untold);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Where a batch has an album in it, the rest of that is waited for; all of it is asked for again, since nothing of it is
+    /// confirmed before all of it is kept.
+    async fn whole_albums(
+        &self,
+        mut updates: Vec<Value>,
+        offset: Option<i64>,
+    ) -> Result<Vec<Value>, PlatformError> {
+        for _ in 0..ALBUM_TRIES {
+            if !parse::has_album(&updates) || updates.len() >= 100 {
+                break;
+            }
+            tokio::time::sleep(ALBUM_FOLLOWS).await;
+            let again = self.updates(offset, Duration::ZERO).await?;
+            let grown = again.len() > updates.len();
+            updates = again;
+            if !grown {
+                break;
+            }
+        }
+        Ok(updates)
+    }
+}

@@ -1,0 +1,25 @@
+//! Giving a session another title.
+
+use crate::domain::{Session, title};
+use crate::sessions::resolve;
+use crate::sessions::{Refusal, RequestError};
+use crate::store::{Store, StoreError};
+
+/// An empty title takes it away. A title that a hidden predecessor of the same conversation holds moves on to it.
+pub async fn rename(store: &Store, name: &str, wanted: &str) -> Result<Session, RequestError> {
+    let session = resolve(store, name)?;
+    let wanted = title::clean(wanted).map_err(|too_long| Refusal {
+        kind: "title_too_long",
+        message: too_long.to_string(),
+        hint: Some("shorten it".into()),
+    })?;
+    match store.rename_session(&session.id, wanted.as_deref()).await {
+        Ok(()) => resolve(store, &session.id),
+        Err(StoreError::Conflict(message)) => Err(RequestError::Refused(Refusal {
+            kind: "title_taken",
+            message,
+            hint: Some("choose another, or rename that session first".into()),
+        })),
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,207 @@
+//! Which session somebody means: by name, or by where they are.
+
+use std::path::Path;
+
+use crate::clock;
+use crate::domain::Session;
+use crate::sessions::{RequestError, refuse};
+use crate::sessions::{Terminal, noted_sessions};
+use crate::store::{Candidate, SessionMatch, Store};
+
+/// The session of this name, for every verb that takes one.
+pub fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
+    match store.find_session(name)? {
+        SessionMatch::One(session) => Ok(*session),
+        SessionMatch::None => Err(refuse(
+            "unknown_session",
+            format!("there is no session called {name:?}"),
+            "see `hermesctl sessions`",
+        )),
+        SessionMatch::Many(found) => Err(refuse(
+            "ambiguous_session",
+            format!("{name:?} fits several sessions:\n{}", list(&found)),
+            "give more of the id, or the title",
+        )),
+    }
+}
+
+/// Why a session was taken that the asker did not name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChosenBy {
+    /// `hermesctl chat` has it open in the asker's terminal.
+    Chat,
+    /// Hermes has noted it for the asker's terminal.
+    Terminal,
+    /// It is the only one that the asker can mean.
+    Only,
+}
+
+impl ChosenBy {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ChosenBy::Chat => "chat",
+            ChosenBy::Terminal => "terminal",
+            ChosenBy::Only => "only",
+        }
+    }
+}
+
+/// A session that ended longer ago, in seconds, is not meant by a person who names none.
+const ENDED_LONG_AGO: f64 = 86_400.0;
+
+/// The session that a person means who names none: the one of their terminal, else the only one that it can be.
+pub async fn resolve_unnamed(
+    store: &Store,
+    tty: Option<&str>,
+    terminal: &Terminal,
+) -> Result<(Session, ChosenBy), RequestError> {
+    if let Some(tty) = tty {
+        let here = store.sessions_of_tty(tty).await?;
+        if let [session] = here.as_slice() {
+            return Ok((resolve(store, &session.id)?, ChosenBy::Chat));
+        }
+    }
+    if let Some(session) = noted(store, terminal)? {
+        return Ok((session, ChosenBy::Terminal));
+    }
+    only(store).await.map(|session| (session, ChosenBy::Only))
+}
+
+/// The session that Hermes has noted for this terminal, if it exists and did not end long ago.
+fn noted(store: &Store, terminal: &Terminal) -> Result<Option<Session>, RequestError> {
+    let now = clock::now();
+    let home = store.path().parent().unwrap_or(Path::new("."));
+    for id in noted_sessions(home, terminal, now) {
+        let Some(session) = store.session_with_id(&id)? else {
+            continue;
+        };
+        if session
+            .ended_at
+            .is_none_or(|ended| now - ended < ENDED_LONG_AGO)
+        {
+            return Ok(Some(session));
+        }
+    }
+    Ok(None)
+}
+
+async fn only(store: &Store) -> Result<Session, RequestError> {
+    let candidates = store.terminal_candidates().await?;
+    let fitting = fitting(&candidates);
+    match fitting.as_slice() {
+        [only] => resolve(store, &only.session.id),
+        [] => Err(refuse(
+            "unknown_session",
+            "there is no live or recent terminal session",
+            "name one with --session; see `hermesctl sessions`",
+        )),
+        several => Err(refuse(
+            "ambiguous_session",
+            format!(
+                "there are several terminal sessions that you may mean:\n{}",
+                several
+                    .iter()
+                    .map(|c| line(&c.session, c.active_at, "last active"))
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            ),
+            "name one with --session",
+        )),
+    }
+}
+
+/// The live ones; among several of those, the recent ones if there are any; without a live one, those that ended lately.
+fn fitting(candidates: &[Candidate]) -> Vec<&Candidate> {
+    let live: Vec<&Candidate> = candidates
+        .iter()
+        .filter(|c| c.session.ended_at.is_none())
+        .collect();
+    let recent = |c: &&Candidate| c.recent;
+    match live.len() {
+        0 => candidates.iter().filter(recent).collect(),
+        _ if live.iter().any(recent) => live.into_iter().filter(recent).collect(),
+        _ => live,
+    }
+}
+
+/// The session that is to come back from a chat when nobody says which: the only one that was handed off.
+pub async fn handed_off(store: &Store) -> Result<Session, RequestError> {
+    let mut away = store.sessions_on_chats(11).await?;
+    match (away.pop(), away.is_empty()) {
+        (Some(session), true) => Ok(session),
+        (None, _) => Err(refuse(
+            "unknown_session",
+            "no session that was handed off is on a chat",
+            "name one; see `hermesctl sessions`",
+        )),
+        (Some(last), false) => {
+            away.push(last);
+            Err(refuse(
+                "ambiguous_session",
+                format!("several sessions are on chats:\n{}", list(&away)),
+                "name one",
+            ))
+        }
+    }
+}
+
+fn list(sessions: &[Session]) -> String {
+    let lines = sessions.iter().map(|s| line(s, s.started_at, "started"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn line(session: &Session, at: f64, what: &str) -> String {
+    format!(
+        "  {}  {}, {} on {}, {what} {} ago",
+        session.id,
+        session.name(),
+        counted(session.message_count, "message"),
+        session.source,
+        clock::age(clock::now() - at)
+    )
+}
+
+fn counted(count: i64, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidate(id: &str, live: bool, recent: bool) -> Candidate {
+        Candidate {
+            session: Session {
+                ended_at: (!live).then_some(1.0),
+                ..Session::unborn(id, 0.0)
+            },
+            active_at: 0.0,
+            recent,
+        }
+    }
+
+    #[test]
+    fn live_beats_ended_and_recent_beats_stale() {
+        let (live, stale) = (
+            candidate("live", true, true),
+            candidate("stale", true, false),
+        );
+        let ended = candidate("ended", false, true);
+        let ids = |of: &[&Candidate]| -> Vec<String> {
+            let owned: Vec<Candidate> = of.iter().map(|c| (*c).clone()).collect();
+            fitting(&owned)
+                .iter()
+                .map(|c| c.session.id.clone())
+                .collect()
+        };
+        assert_eq!(ids(&[&live, &stale, &ended]), ["live"]);
+        assert_eq!(ids(&[&stale, &ended]), ["stale"]);
+        assert_eq!(ids(&[&ended]), ["ended"]);
+        assert_eq!(ids(&[&live, &live, &stale]), ["live", "live"]);
+        assert_eq!(ids(&[&stale, &stale]), ["stale", "stale"]);
+        assert_eq!(ids(&[]), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,201 @@
+//! Where an agent puts the pieces of its reply as they come, and how it reaches the person.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+use crate::agent::Sink;
+use crate::domain::{Question, QuestionAnswer};
+use crate::events::{Bus, Event};
+use crate::turn::questions::{Asked, Closed, TERMINAL, Waiting};
+use crate::turn::{Questions, Shows};
+use crate::visible_text::{markdown, visible_line};
+
+/// What has come of a reply so far. Cheap to clone; all clones see the same.
+#[derive(Debug, Clone, Default)]
+pub struct Streamed(Arc<Mutex<String>>);
+
+impl Streamed {
+    pub fn text(&self) -> String {
+        self.locked().clone()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.locked().is_empty()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, String> {
+        self.0
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// How long an answer waits for the message that still brings its question.
+const UNDER_WAY: Duration = Duration::from_secs(2);
+
+/// Signs of life, for the clocks of a turn.
+#[derive(Debug, Clone, Copy)]
+pub struct Pulse {
+    pub at: Instant,
+    /// Something of the answer has come.
+    pub begun: bool,
+    /// How many questions wait for the person, who may take their time.
+    pub asking: usize,
+}
+
+pub struct TurnSink<'a> {
+    pub(crate) bus: &'a Bus,
+    pub(crate) session_id: &'a str,
+    /// The conversation that the session is part of. It keeps its name when compression splits the session.
+    pub(crate) conversation: &'a str,
+    pub(crate) turn: u64,
+    pub(crate) streamed: &'a Streamed,
+    pub(crate) pulse: Mutex<Pulse>,
+    pub(crate) questions: &'a Questions,
+    /// Shows questions where the person is, unless they listen to events anyway.
+    pub(crate) shows: Option<&'a dyn Shows>,
+}
+
+#[async_trait]
+impl Sink for TurnSink<'_> {
+    fn conversation(&self) -> &str {
+        self.conversation
+    }
+
+    fn push(&self, piece: &str) {
+        self.beat(|pulse| pulse.begun = true);
+        self.streamed.locked().push_str(piece);
+        self.bus.tell(Event::TurnDelta {
+            session_id: self.session_id.to_owned(),
+            turn: self.turn,
+            text: piece.to_owned(),
+        });
+    }
+
+    fn alive(&self) {
+        self.beat(|pulse| pulse.begun = true);
+    }
+
+    async fn ask(&self, question: Question) -> QuestionAnswer {
+        self.beat(|pulse| pulse.asking += 1);
+        // Also when the agent gives the question up.
+        let _asking = Asking(self);
+        tracing::debug!(
+            session = self.session_id,
+            question = question.ask,
+            "the agent asks the person"
+        );
+        let chat = self.shows.map(Shows::chat);
+        let asked = self.questions.ask(self.conversation, question, chat);
+        let Some((asked, waiting)) = asked.await else {
+            return QuestionAnswer::Nobody;
+        };
+        self.bus.tell(Event::TurnQuestion {
+            session_id: self.session_id.to_owned(),
+            turn: self.turn,
+            id: asked.id.to_string(),
+            question: asked.question.clone(),
+            place: chat.map_or(TERMINAL, |chat| &chat.platform).to_owned(),
+            whole: asked.whole().map(ToOwned::to_owned),
+        });
+        let mut ending = Ending {
+            sink: self,
+            asked,
+            closed: Closed::Withdrawn,
+        };
+        ending.closed = match self.shows {
+            None => waiting.closed().await,
+            Some(shows) => shown_until_closed(shows, &ending.asked, waiting).await,
+        };
+        ending.closed.answer()
+    }
+}
+
+impl TurnSink<'_> {
+    pub fn pulse(&self) -> Pulse {
+        *self.locked()
+    }
+
+    fn beat(&self, change: impl FnOnce(&mut Pulse)) {
+        let mut pulse = self.locked();
+        pulse.at = Instant::now();
+        change(&mut pulse);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Pulse> {
+        self.pulse
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// Shows the question in its chat until it is closed.
+async fn shown_until_closed(shows: &dyn Shows, asked: &Asked, waiting: Waiting) -> Closed {
+    let (closed, showing) = (waiting.closed(), shows.show(asked));
+    tokio::pin!(closed, showing);
+    let closed = tokio::select! {
+        biased;
+        closed = closed => closed,
+        () = &mut showing => return Closed::NotShown,
+    };
+    // A message may be in the chat whose id is not known yet: without it nothing there says that the question is closed.
+    let sent = async {
+        tokio::select! {
+            () = showing => {}
+            () = asked.sent() => {}
+        }
+    };
+    let _ = tokio::time::timeout(UNDER_WAY, sent).await;
+    closed
+}
+
+/// A question that waits. Dropped, the clocks of the turn run again.
+struct Asking<'a>(&'a TurnSink<'a>);
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        self.0.beat(|pulse| pulse.asking -= 1);
+    }
+}
+
+/// A question that is open. Dropped, it is closed everywhere, also when the agent gives it up.
+struct Ending<'a> {
+    sink: &'a TurnSink<'a>,
+    asked: Asked,
+    closed: Closed,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        let (sink, closed) = (self.sink, &self.closed);
+        let shown = self.asked.close();
+        let answer = closed.in_words(&self.asked.question);
+        let place = sink.shows.map(|shows| shows.chat().platform.as_str());
+        let note = match (closed, &answer) {
+            (Closed::Given(given), Some(answer)) => {
+                let answer = markdown(&visible_line(answer));
+                match given.place.as_str() {
+                    here if Some(here) == place => format!("→ {answer}"),
+                    TERMINAL => format!("→ {answer} (answered in the terminal)"),
+                    other => format!("→ {answer} (answered on {other})"),
+                }
+            }
+            (Closed::TimedOut, _) => "(no answer in time)".to_owned(),
+            _ => "(no longer open)".to_owned(),
+        };
+        if let Some(shows) = sink.shows.filter(|_| !shown.is_empty()) {
+            shows.close(shown, note);
+        }
+        sink.bus.tell(Event::TurnQuestionClosed {
+            session_id: sink.session_id.to_owned(),
+            turn: sink.turn,
+            id: self.asked.id.to_string(),
+            outcome: closed.as_str(),
+            answer,
+            place: closed.place().map(str::to_owned),
+        });
+    }
+}
