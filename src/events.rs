@@ -36,7 +36,7 @@ pub enum Event {
         state: HandoffState,
         error: Option<String>,
     },
-    /// A turn waits for the turn of another program. Told when the wait begins, and now and then while it lasts.
+    /// A turn waits for the turn of another program. PublishedEvent when the wait begins, and now and then while it lasts.
     TurnWaiting {
         session_id: String,
         /// The program that is waited for.
@@ -135,7 +135,7 @@ impl Event {
 }
 
 #[derive(Debug)]
-pub struct Told {
+pub struct PublishedEvent {
     /// Grows by one with every event of this daemon's life.
     pub seq: u64,
     pub at: f64,
@@ -151,9 +151,9 @@ struct Endings {
 
 #[derive(Clone)]
 pub struct Bus {
-    sender: broadcast::Sender<Arc<Told>>,
+    sender: broadcast::Sender<Arc<PublishedEvent>>,
     /// The hooks' own queue. Nothing that streams can push an event out of it.
-    hooks: Arc<OnceLock<mpsc::UnboundedSender<Arc<Told>>>>,
+    hooks: Arc<OnceLock<mpsc::UnboundedSender<Arc<PublishedEvent>>>>,
     seq: Arc<AtomicU64>,
     /// Who waits for the end of which handoff: they need not hear all the rest.
     endings: Arc<Mutex<Endings>>,
@@ -174,12 +174,12 @@ impl Default for Bus {
 }
 
 impl Bus {
-    pub fn tell(&self, event: Event) {
+    pub fn publish(&self, event: Event) {
         if let Event::HandoffEnded { id, .. } = &event {
             self.release(*id);
         }
         let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
-        let told = Arc::new(Told {
+        let told = Arc::new(PublishedEvent {
             seq,
             at: clock::now(),
             event,
@@ -195,7 +195,7 @@ impl Bus {
 
     /// Tells once that a handoff was asked for. Whoever wrote the request tells it, and so does whoever finds it first, so
     /// that no listener hears of a handoff's fate before it hears of the handoff.
-    pub fn tell_requested(&self, handoff: &Handoff) {
+    pub fn publish_requested(&self, handoff: &Handoff) {
         let mut requested = self
             .requested
             .lock()
@@ -215,7 +215,7 @@ impl Bus {
             "handoff requested"
         );
         // Under the lock: the other one must not go on before this is told.
-        self.tell(Event::HandoffRequested {
+        self.publish(Event::HandoffRequested {
             id: handoff.id,
             session_id: handoff.session_id.clone(),
             platform: handoff.platform.clone(),
@@ -256,13 +256,13 @@ impl Bus {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    pub fn listen(&self) -> broadcast::Receiver<Arc<Told>> {
+    pub fn listen(&self) -> broadcast::Receiver<Arc<PublishedEvent>> {
         self.sender.subscribe()
     }
 
     /// Every event that hooks hear of, from now on. For one listener. The queue has no bound of its own: the listener takes
     /// an event at once, and bounds the programs that wait.
-    pub(crate) fn listen_for_hooks(&self) -> mpsc::UnboundedReceiver<Arc<Told>> {
+    pub(crate) fn listen_for_hooks(&self) -> mpsc::UnboundedReceiver<Arc<PublishedEvent>> {
         let (sender, receiver) = mpsc::unbounded_channel();
         if self.hooks.set(sender).is_err() {
             tracing::error!("hooks listen twice; the second hears nothing");
@@ -331,7 +331,7 @@ mod tests {
         let bus = Bus::default();
         let (mut first, second) = (bus.ending(1), bus.ending(1));
         drop(second);
-        bus.tell(Event::HandoffEnded {
+        bus.publish(Event::HandoffEnded {
             id: 1,
             session_id: "s".into(),
             platform: "local".into(),
@@ -349,7 +349,7 @@ mod tests {
         let bus = Bus::default();
         let mut listener = bus.listen();
         for id in [1, 2, 1, 2, 3] {
-            bus.tell_requested(&handoff(id));
+            bus.publish_requested(&handoff(id));
         }
         let mut told = Vec::new();
         while let Ok(event) = listener.try_recv() {

@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use crate::config::HooksConfig;
 use crate::domain::HandoffState;
 use crate::domain::Question;
-use crate::events::{Event, Told};
+use crate::events::{Event, PublishedEvent};
 use crate::reloadable::Reloadable;
 
 /// Programs that run at one time, and that may wait for it.
@@ -44,7 +44,7 @@ const PASSED_ON: [&str; 7] = [
 /// Runs the programs of what is told, until `stop`; then those that are due are still waited for.
 pub(crate) async fn run(
     config: Arc<Reloadable<HooksConfig>>,
-    mut told: UnboundedReceiver<Arc<Told>>,
+    mut told: UnboundedReceiver<Arc<PublishedEvent>>,
     stop: CancellationToken,
 ) {
     let (places, running) = (Arc::new(Semaphore::new(SIDE_BY_SIDE)), TaskTracker::new());
@@ -66,7 +66,7 @@ pub(crate) async fn run(
 
 fn start(
     config: &Reloadable<HooksConfig>,
-    told: &Told,
+    told: &PublishedEvent,
     places: &Arc<Semaphore>,
     running: &TaskTracker,
 ) {
@@ -96,7 +96,7 @@ fn start(
 }
 
 /// Which hook an event is for, and what it is told.
-fn facts(told: &Told) -> Option<(&'static str, Map<String, Value>)> {
+fn facts(told: &PublishedEvent) -> Option<(&'static str, Map<String, Value>)> {
     let (name, facts) = match &told.event {
         Event::HandoffRequested {
             id,

@@ -7,7 +7,7 @@ use crate::domain::QuestionPart;
 use crate::domain::Session;
 use crate::domain::ThreadOutcome;
 use crate::domain::transcript::{Content, Message, Transcript};
-use crate::events::{Event, Told};
+use crate::events::{Event, PublishedEvent};
 use crate::inbound::hermes_pairing::HermesPerson;
 use crate::platform::{Finding, PlatformStatus};
 use crate::protocol::{
@@ -211,7 +211,7 @@ pub fn handoff(handoff: &Handoff) -> HandoffView {
 pub fn platform(status: PlatformStatus) -> PlatformView {
     PlatformView {
         name: status.name,
-        state: status.standing.as_str().to_owned(),
+        state: status.state.as_str().to_owned(),
         detail: status.detail,
         home_channel: status.home.map(|home| home.name.unwrap_or(home.chat_id)),
         owner: status.owner,
@@ -266,7 +266,7 @@ pub fn local_message(message: LocalMessage) -> LocalMessageView {
     }
 }
 
-pub fn event(told: &Told) -> EventView {
+pub fn event(told: &PublishedEvent) -> EventView {
     let event = match told.event.clone() {
         Event::HandoffRequested {
             id,

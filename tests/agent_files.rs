@@ -87,15 +87,15 @@ pub async fn ask_in(
         Bus::default(),
         std::sync::Arc::default(),
     );
-    let (lease, streamed) = (turns.leases.take(session).await, Streamed::default());
+    let (lock, streamed) = (turns.locks.take(session).await, Streamed::default());
     let prompt = Prompt {
-        session: &Session::unborn(session, 0.0),
+        session: &Session::unsaved(session, 0.0),
         transcript,
         message: &in_words("Look!", attachments),
         attachments,
         handoff: false,
     };
-    let answer = turns.run(&lease, agent, prompt, &streamed, None, cancel);
+    let answer = turns.run(&lock, agent, prompt, &streamed, None, cancel);
     answer.await
 }
 

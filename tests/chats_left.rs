@@ -12,7 +12,7 @@ use hermesd::inbound::Chats;
 use hermesd::platform::local::{self, Local};
 use hermesd::platform::{Inbox, Platform, PlatformError, Platforms};
 use hermesd::shutdown::Shutdown;
-use hermesd::store::{Extra, NewDelivery, NewInbound, Store, TurnEnd};
+use hermesd::store::{DeliveryExtra, NewDelivery, NewInbound, Store, TurnEnd};
 use hermesd::turn::Turns;
 use tokio_util::task::TaskTracker;
 
@@ -102,7 +102,7 @@ impl RunningChats {
             session_id: session.clone(),
             handoff_id: None,
             text: text.into(),
-            extra: Extra::default(),
+            extra: DeliveryExtra::default(),
         };
         let end = TurnEnd::Answered(text.to_owned().into());
         let kept = store.answer_inbound(inbound, &session, &end, vec![reply]);

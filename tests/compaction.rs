@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use hermesd::domain::RequestedVia;
 use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Begun, Claim, Store, TurnEnd};
+use hermesd::store::{Answer, Claim, Store, TurnEnd, TurnStart};
 
 use crate::support::scripted::{InProcess, Mood};
 use crate::support::{Home, SESSION, TITLE, home_channel, no_thread, seed_session};
@@ -258,7 +258,7 @@ async fn an_answer_is_kept_once_in_a_compacted_transcript() {
         seed_session(&home).await;
         let store = home.store();
         let begun = store.begin_turn(SESSION, asked.1, TranscriptWriter::Agent);
-        assert_eq!(begun.await.unwrap(), Begun::Ask(None));
+        assert_eq!(begun.await.unwrap(), TurnStart::Ask(None));
         compact(&home, &rows);
         let end = TurnEnd::Answered("Because.".to_owned().into());
         store.end_turn(SESSION, end).await.unwrap();
@@ -274,13 +274,17 @@ async fn an_older_answer_is_not_taken_for_one_that_a_killed_daemon_waited_for() 
     let begin = || store.begin_turn(SESSION, "Why?", TranscriptWriter::Agent);
     begin().await.unwrap();
     compact(&home, &[SUMMARY, KEPT]);
-    assert_eq!(begin().await.unwrap(), Begun::Ask(None), "it was not asked");
+    assert_eq!(
+        begin().await.unwrap(),
+        TurnStart::Ask(None),
+        "it was not asked"
+    );
     append(&home, &[("user", "Why?")]);
-    assert_eq!(begin().await.unwrap(), Begun::Asked(None));
+    assert_eq!(begin().await.unwrap(), TurnStart::Asked(None));
     compact(&home, &[SUMMARY, KEPT]);
     assert_eq!(
         begin().await.unwrap(),
-        Begun::Asked(None),
+        TurnStart::Asked(None),
         "its words went into the summary"
     );
 }

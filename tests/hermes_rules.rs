@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use hermesd::config::{self, Config, Overrides};
 use hermesd::domain::{ChatType, Source, session_key};
-use hermesd::inbound::{Doors, Rank};
+use hermesd::inbound::{AccessPolicy, Rank};
 
 use crate::support::Home;
 
@@ -46,7 +46,7 @@ fn ranks(env: &str, yaml: &str, sources: &[Source]) -> Vec<Option<Rank>> {
 }
 
 fn ranks_at(home: &Home, env: &str, yaml: &str, sources: &[Source]) -> Vec<Option<Rank>> {
-    let doors = Doors::new(&config(home, env, yaml));
+    let doors = AccessPolicy::new(&config(home, env, yaml));
     let store = home.store();
     let rank = |source| doors.rank(&store, source).expect("a rank");
     sources.iter().map(rank).collect()
@@ -247,7 +247,7 @@ async fn a_person_whom_we_paired_on_whatsapp_is_known_by_every_id() {
         "\"999999999999999\"",
     );
     let config = config(&home, "WHATSAPP_ENABLED=true\n", "");
-    let (doors, store) = (Doors::new(&config), home.store());
+    let (doors, store) = (AccessPolicy::new(&config), home.store());
     let number = private("whatsapp", "15551234567@s.whatsapp.net");
     let lid = private("whatsapp", "999999999999999@lid");
     let note = store.ask_to_pair(&number, str::to_owned).await.unwrap();

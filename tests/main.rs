@@ -76,6 +76,7 @@ mod question_waits;
 mod recovery;
 mod reload;
 mod rollback;
+mod rooms;
 mod rotation;
 mod routing_mirror;
 mod scribe;

@@ -5,9 +5,9 @@ use std::time::Instant;
 use hermesd::delivery::{DeliverError, Interrupts, deliver};
 use hermesd::domain::RequestedVia;
 use hermesd::domain::TranscriptWriter;
-use hermesd::platform::Tries;
+use hermesd::platform::RetryPolicy;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Claim, Delivery, Extra, NewDelivery, Store};
+use hermesd::store::{Answer, Claim, Delivery, DeliveryExtra, NewDelivery, Store};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::scripted::Scripted;
@@ -37,7 +37,7 @@ async fn answered(store: &Store) -> (Claim, Delivery) {
         session_id: SESSION.into(),
         handoff_id: Some(claim.handoff.id),
         text: "here".into(),
-        extra: Extra::default(),
+        extra: DeliveryExtra::default(),
     };
     let answer = Answer {
         notice: "moved".into(),
@@ -77,7 +77,7 @@ async fn an_abandoned_reply_is_not_sent_and_stays_abandoned() {
             &store,
             &platform,
             &delivery,
-            Tries::Few,
+            RetryPolicy::Few,
             &hermesd::metrics::Metrics::default(),
             never(&CancellationToken::new()),
         )
@@ -215,7 +215,7 @@ async fn a_send_without_an_answer_is_marked_when_it_is_repeated() {
             &store,
             &platform,
             &delivery,
-            Tries::Few,
+            RetryPolicy::Few,
             &hermesd::metrics::Metrics::default(),
             never(&CancellationToken::new()),
         )

@@ -11,7 +11,7 @@ use hermesd::platform::local;
 use hermesd::protocol::{
     Call, HandoffRequest, HandoffView, LocalSay, Nothing, ResumedView, SessionResume,
 };
-use hermesd::store::{Answer, Begun, TurnEnd, Typed};
+use hermesd::store::{Answer, TurnEnd, TurnStart, TypedMessage};
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
@@ -93,7 +93,7 @@ async fn whatever_acts_on_the_old_row_acts_on_the_one_that_goes_on() {
     let typed = store
         .begin_terminal_turn(SESSION, "hello", TranscriptWriter::Daemon)
         .await;
-    assert!(matches!(typed.unwrap(), Typed::Begun(id, _) if id == CHILD));
+    assert!(matches!(typed.unwrap(), TypedMessage::Begun(id, _) if id == CHILD));
     let end = TurnEnd::Answered("hi".to_owned().into());
     assert_eq!(store.end_turn(SESSION, end).await.unwrap(), CHILD);
     assert_eq!(
@@ -331,7 +331,7 @@ async fn the_rows_of_an_agent_that_split_the_session_stand_once_and_can_be_taken
         let begun = store
             .begin_turn(SESSION, "Why?", TranscriptWriter::Agent)
             .await;
-        assert_eq!(begun.unwrap(), Begun::Ask(None));
+        assert_eq!(begun.unwrap(), TurnStart::Ask(None));
         write(&home, SESSION, &[("user", "Why?")]);
         rotate(&home);
         write(&home, CHILD, &[("user", "Why?"), ("assistant", "Because.")]);

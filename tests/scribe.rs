@@ -1,7 +1,7 @@
 //! Turns whose rows the agent writes itself: whatever it writes or leaves out, each message stands once.
 
 use hermesd::domain::TranscriptWriter;
-use hermesd::store::{Begun, Store, TurnEnd};
+use hermesd::store::{Store, TurnEnd, TurnStart};
 
 use crate::chats::spoken;
 use crate::support::{Home, SESSION, seed_session};
@@ -30,7 +30,7 @@ fn agent_renumbers(home: &Home) {
         .expect("rows");
 }
 
-async fn begin(store: &Store) -> Begun {
+async fn begin(store: &Store) -> TurnStart {
     let begun = store
         .begin_turn(SESSION, "Why?", TranscriptWriter::Agent)
         .await;
@@ -50,7 +50,7 @@ async fn only_what_the_agent_left_out_is_written() {
             let home = Home::new();
             seed_session(&home).await;
             let store = home.store();
-            assert_eq!(begin(&store).await, Begun::Ask(None));
+            assert_eq!(begin(&store).await, TurnStart::Ask(None));
             assert_eq!(new(&home), [""; 0], "its words are the agent's to write");
             if renumbered {
                 agent_renumbers(&home);
@@ -82,11 +82,11 @@ async fn an_answer_that_was_cut_off_is_kept_once_with_its_words() {
 #[tokio::test]
 async fn a_daemon_that_takes_the_turn_up_learns_what_the_agent_wrote() {
     for (written, expected) in [
-        (&[][..], Begun::Ask(None)),
-        (&[("user", "Why?")][..], Begun::Asked(None)),
+        (&[][..], TurnStart::Ask(None)),
+        (&[("user", "Why?")][..], TurnStart::Asked(None)),
         (
             &[("user", "Why?"), ("assistant", "Because.")][..],
-            Begun::Asked(Some("Because.".into())),
+            TurnStart::Asked(Some("Because.".into())),
         ),
     ] {
         let home = Home::new();
@@ -99,7 +99,7 @@ async fn a_daemon_that_takes_the_turn_up_learns_what_the_agent_wrote() {
         let other = store
             .begin_turn(SESSION, "How?", TranscriptWriter::Agent)
             .await;
-        assert_eq!(other.unwrap(), Begun::Ask(None));
+        assert_eq!(other.unwrap(), TurnStart::Ask(None));
     }
 }
 
@@ -113,5 +113,9 @@ async fn what_the_agent_wrote_of_a_failed_handoff_is_taken_back() {
     store.retract_turn(SESSION).await.unwrap();
     let live = store.transcript(SESSION).await.unwrap();
     assert_eq!(live.messages.len(), 4);
-    assert_eq!(begin(&store).await, Begun::Ask(None), "it is asked again");
+    assert_eq!(
+        begin(&store).await,
+        TurnStart::Ask(None),
+        "it is asked again"
+    );
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
-use hermesd::store::{Extra, Inbound, NewDelivery, Store, TurnEnd};
+use hermesd::store::{DeliveryExtra, Inbound, NewDelivery, Store, TurnEnd};
 
 use crate::support::{Home, until};
 
@@ -24,7 +24,7 @@ async fn answered(store: &Store, session: &str, words: &str) -> (Inbound, i64) {
         session_id: session.to_owned(),
         handoff_id: None,
         text: format!("reply to {words}"),
-        extra: Extra::default(),
+        extra: DeliveryExtra::default(),
     };
     let end = TurnEnd::CutOff("a reply".into());
     let sends = store.answer_inbound(inbound.id, session, &end, vec![reply]);

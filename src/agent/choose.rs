@@ -15,7 +15,7 @@ use crate::store::Store;
 
 /// An agent, or why there is none under its name.
 #[derive(Clone)]
-pub enum Standing {
+pub enum AgentState {
     Ready(Arc<dyn Agent>),
     /// With what to do about it.
     Missing(String),
@@ -24,14 +24,14 @@ pub enum Standing {
 /// All agents by name. Cheap to clone.
 #[derive(Clone)]
 pub struct Agents {
-    all: Arc<BTreeMap<&'static str, Standing>>,
+    all: Arc<BTreeMap<&'static str, AgentState>>,
     default: Arc<str>,
     by_platform: Arc<BTreeMap<String, String>>,
 }
 
 impl Agents {
     pub fn new(
-        all: BTreeMap<&'static str, Standing>,
+        all: BTreeMap<&'static str, AgentState>,
         default: &str,
         by_platform: BTreeMap<String, String>,
     ) -> Agents {
@@ -53,9 +53,9 @@ impl Agents {
             ("openai", openai(settings)),
             ("acp", acp(settings, store)),
             ("command", command(settings)),
-            ("echo", Standing::Ready(Arc::new(echo))),
+            ("echo", AgentState::Ready(Arc::new(echo))),
         ]);
-        let is_ready = |name: &str| matches!(all.get(name), Some(Standing::Ready(_)));
+        let is_ready = |name: &str| matches!(all.get(name), Some(AgentState::Ready(_)));
         let default = match settings.default.as_str() {
             "auto" => BY_ITSELF.into_iter().find(|name| is_ready(name)),
             named => Some(named),
@@ -68,7 +68,7 @@ impl Agents {
     pub fn only(agent: Arc<dyn Agent>) -> Agents {
         let name = agent.name();
         Agents::new(
-            BTreeMap::from([(name, Standing::Ready(agent))]),
+            BTreeMap::from([(name, AgentState::Ready(agent))]),
             name,
             BTreeMap::new(),
         )
@@ -78,15 +78,17 @@ impl Agents {
         &self.default
     }
 
-    pub fn all(&self) -> impl Iterator<Item = (&'static str, &Standing)> {
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &AgentState)> {
         self.all.iter().map(|(name, standing)| (*name, standing))
     }
 
     /// The agent of this name, or why there is none.
     pub fn get(&self, name: &str) -> Result<Arc<dyn Agent>, String> {
         match self.all.get(name) {
-            Some(Standing::Ready(agent)) => Ok(agent.clone()),
-            Some(Standing::Missing(why)) => Err(format!("the agent {name} cannot be used: {why}")),
+            Some(AgentState::Ready(agent)) => Ok(agent.clone()),
+            Some(AgentState::Missing(why)) => {
+                Err(format!("the agent {name} cannot be used: {why}"))
+            }
             None => Err(format!(
                 "there is no agent called {name:?}: choose one of {}",
                 self.all.keys().copied().collect::<Vec<_>>().join(", ")
@@ -107,7 +109,7 @@ impl Agents {
     /// Others have taken their place: each is closed when the last turn that it is at has ended.
     pub async fn retire(&self) {
         for standing in self.all.values() {
-            let Standing::Ready(agent) = standing else {
+            let AgentState::Ready(agent) = standing else {
                 continue;
             };
             while Arc::strong_count(agent) > 1 {
@@ -119,7 +121,7 @@ impl Agents {
 
     pub async fn close(&self) {
         for standing in self.all.values() {
-            if let Standing::Ready(agent) = standing {
+            if let AgentState::Ready(agent) = standing {
                 agent.close().await;
             }
         }
@@ -132,12 +134,12 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Which agent is the default when nobody says: the first of these that is ready.
 const BY_ITSELF: [&str; 3] = ["hermes", "openai", "echo"];
 
-fn hermes(config: &Config) -> Standing {
+fn hermes(config: &Config) -> AgentState {
     let settings = &config.agent;
     let Some(python) = settings.hermes_python.clone().or_else(hermes::python) else {
         let why =
             "no Hermes is installed here: put `hermes` on the path, or set agents.hermes.python";
-        return Standing::Missing(why.into());
+        return AgentState::Missing(why.into());
     };
     let python = python.display().to_string();
     let program = Program {
@@ -148,33 +150,33 @@ fn hermes(config: &Config) -> Standing {
         environment: vec![("HERMES_HOME".into(), config.home.display().to_string())],
         withheld: settings.withheld.clone(),
     };
-    Standing::Ready(Arc::new(Hermes::new(program, settings.idle)))
+    AgentState::Ready(Arc::new(Hermes::new(program, settings.idle)))
 }
 
-fn openai(settings: &AgentConfig) -> Standing {
+fn openai(settings: &AgentConfig) -> AgentState {
     let Some(config) = settings.openai.clone() else {
-        return Standing::Missing("set agents.openai.base_url and agents.openai.model".into());
+        return AgentState::Missing("set agents.openai.base_url and agents.openai.model".into());
     };
     match OpenAi::new(config) {
-        Ok(agent) => Standing::Ready(Arc::new(agent)),
-        Err(why) => Standing::Missing(why),
+        Ok(agent) => AgentState::Ready(Arc::new(agent)),
+        Err(why) => AgentState::Missing(why),
     }
 }
 
-fn acp(settings: &AgentConfig, store: &Store) -> Standing {
+fn acp(settings: &AgentConfig, store: &Store) -> AgentState {
     match settings.acp.clone() {
-        None => Standing::Missing("set agents.acp.command".into()),
+        None => AgentState::Missing("set agents.acp.command".into()),
         Some(words) => {
             let program = program("acp", words, settings);
-            Standing::Ready(Arc::new(Acp::new(program, settings.idle, store.clone())))
+            AgentState::Ready(Arc::new(Acp::new(program, settings.idle, store.clone())))
         }
     }
 }
 
-fn command(settings: &AgentConfig) -> Standing {
+fn command(settings: &AgentConfig) -> AgentState {
     match settings.command.clone() {
-        None => Standing::Missing("set agents.command.command".into()),
-        Some(words) => Standing::Ready(Arc::new(CommandAgent {
+        None => AgentState::Missing("set agents.command.command".into()),
+        Some(words) => AgentState::Ready(Arc::new(CommandAgent {
             program: program("command", words, settings),
         })),
     }

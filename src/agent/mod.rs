@@ -13,7 +13,7 @@ mod supervised;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
-pub use choose::{Agents, Standing};
+pub use choose::{AgentState, Agents};
 pub use process::Program;
 
 use crate::domain::transcript::Transcript;
@@ -53,7 +53,7 @@ pub trait Sink: Send + Sync {
     /// Adds a piece to the reply.
     fn push(&self, piece: &str);
 
-    /// Shows a sign of life that is no part of the reply: a tool at work, a thought.
+    /// QuestionDisplay a sign of life that is no part of the reply: a tool at work, a thought.
     fn alive(&self);
 
     /// Asks the person, and waits for an answer within the time that people get for it.

@@ -112,7 +112,7 @@ fn finish(outcome: Result<(), CliError>) -> ExitCode {
 }
 
 fn fail(error: &DaemonError) -> ExitCode {
-    if !daemon::tell_end(error) {
+    if !daemon::log_end(error) {
         output::to_stderr(&format!("error: {error}"));
     }
     ExitCode::from(error.exit_code())

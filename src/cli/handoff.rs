@@ -15,7 +15,7 @@ use super::{CliError, terminal};
 use crate::client::{Client, ClientError, News};
 use crate::config::Config;
 use crate::domain::{HandoffStage, NOTICE_STAYS, RequestedVia};
-use crate::handoff::request::{self, Wish};
+use crate::handoff::request::{self, HandoffWish};
 use crate::platform::Platforms;
 use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffRequest, HandoffView};
 use crate::sessions::open_elsewhere;
@@ -37,7 +37,7 @@ pub(super) async fn run(
         None => session_here(config),
     };
     let (found, why_found) = here.unzip();
-    let wish = Wish {
+    let wish = HandoffWish {
         platform: args.platform,
         session: args.session.or(found),
         note: args.note,

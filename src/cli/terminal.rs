@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use nix::sys::stat::{major, minor};
 use nix::unistd::ttyname;
 
-use crate::sessions::Terminal;
+use crate::sessions::TerminalNames;
 
 /// Programs that show several terminals name each in a variable. In the order in which Hermes' CLI asks for them.
 const VARIABLES: [&str; 6] = [
@@ -30,13 +30,13 @@ pub(super) fn tty() -> Option<String> {
 
 /// The same under the names that Hermes' CLI gives it. A program that Hermes runs has pipes instead of a terminal, so the
 /// controlling terminal counts too.
-pub(super) fn known_to_hermes() -> Terminal {
+pub(super) fn known_to_hermes() -> TerminalNames {
     let device = tty().or_else(controlling_terminal);
     let variables = VARIABLES.iter().filter_map(|name| {
         let value = std::env::var(name).ok()?;
         (!value.is_empty()).then(|| format!("{}-{}", name.to_lowercase(), plain(&value)))
     });
-    Terminal {
+    TerminalNames {
         ids: device
             .iter()
             .map(|device| format!("tty-{}", plain(device)))

@@ -16,9 +16,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::endings;
-use super::limits::{self, Kind, Room};
+use super::limits::{self, Kind, RequestBudget};
 use super::outbox::{self, Outbox, response};
-use super::{Desk, Doorman};
+use super::{ControlContext, PeerPolicy};
 use crate::control::handlers::{self, Answer, Place, Subscription};
 use crate::protocol::{self, Call, MAX_FRAME, RpcError, code};
 
@@ -28,10 +28,15 @@ const FRAME_PATIENCE: Duration = Duration::from_secs(30);
 const GONE_CHECK: Duration = Duration::from_millis(500);
 
 /// Accepts until `stop`, then waits for the connections to finish their answers.
-pub async fn serve(listener: Listener, desk: Arc<Desk>, doorman: Doorman, stop: CancellationToken) {
+pub async fn serve(
+    listener: Listener,
+    context: Arc<ControlContext>,
+    doorman: PeerPolicy,
+    stop: CancellationToken,
+) {
     let tracker = TaskTracker::new();
-    tracker.spawn(endings::watch(desk.clone(), stop.clone()));
-    let permits = Arc::new(Semaphore::new(desk.limits.connections));
+    tracker.spawn(endings::watch(context.clone(), stop.clone()));
+    let permits = Arc::new(Semaphore::new(context.limits.connections));
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -62,12 +67,12 @@ pub async fn serve(listener: Listener, desk: Arc<Desk>, doorman: Doorman, stop: 
             tracker.spawn(turn_away(stream, error));
             continue;
         };
-        let (desk, stop) = (desk.clone(), stop.clone());
+        let (context, stop) = (context.clone(), stop.clone());
         tracker.spawn(async move {
             let _permit = permit;
-            desk.connections.fetch_add(1, Ordering::Relaxed);
-            converse(&stream, &desk, &stop).await;
-            desk.connections.fetch_sub(1, Ordering::Relaxed);
+            context.connections.fetch_add(1, Ordering::Relaxed);
+            converse(&stream, &context, &stop).await;
+            context.connections.fetch_sub(1, Ordering::Relaxed);
         });
     }
     drop(listener);
@@ -80,19 +85,19 @@ async fn turn_away(stream: Stream, error: RpcError) {
     let _ = tokio::time::timeout(Duration::from_secs(1), (&stream).write_all(&frame)).await;
 }
 
-async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
+async fn converse(stream: &Stream, context: &Arc<ControlContext>, stop: &CancellationToken) {
     let place = Place::default();
     let seat = place.clone();
     let (outbox, frames) = Outbox::new();
     let (subscribe, subscriptions) = mpsc::channel(1);
     let mut reader = Reader {
         stream,
-        desk: desk.clone(),
+        context: context.clone(),
         outbox,
         subscribe,
         buffer: Vec::new(),
         place: place.clone(),
-        room: Room::of_a_connection(),
+        room: RequestBudget::of_a_connection(),
         stop,
         ends_with_connection: JoinSet::new(),
         actions: TaskTracker::new(),
@@ -104,9 +109,9 @@ async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
         // With the reader goes the way into the outbox: the writer ends when it has written what is left there. An answer
         // that still comes holds it up, so a terminal that is gone is told now: that cuts the answer off.
         drop(reader);
-        place.vacate(&desk.terminals);
+        place.vacate(&context.terminals);
     };
-    let writing = outbox::write(stream, frames, subscriptions, desk.limits.write);
+    let writing = outbox::write(stream, frames, subscriptions, context.limits.write);
     tokio::pin!(writing);
     tokio::select! {
         // The client is gone or does not read: whatever it still asked for is dropped.
@@ -114,7 +119,7 @@ async fn converse(stream: &Stream, desk: &Arc<Desk>, stop: &CancellationToken) {
         () = reading => writing.await,
     }
     // Whatever way a terminal went, its session is finalised.
-    seat.vacate(&desk.terminals);
+    seat.vacate(&context.terminals);
 }
 
 /// Resolves when the client has closed both directions. Reading cannot tell that from a half close, but a write of
@@ -130,13 +135,13 @@ async fn gone(mut stream: &Stream) {
 
 struct Reader<'a> {
     stream: &'a Stream,
-    desk: Arc<Desk>,
+    context: Arc<ControlContext>,
     outbox: Outbox,
     subscribe: mpsc::Sender<Subscription>,
     buffer: Vec<u8>,
     /// Where this client sits, once it is a terminal.
     place: Place,
-    room: Room,
+    room: RequestBudget,
     stop: &'a CancellationToken,
     /// Reads and waits.
     ends_with_connection: JoinSet<()>,
@@ -230,7 +235,7 @@ impl Reader<'_> {
             // A frame has its time as a whole, however it drips in.
             let deadline = match begun {
                 Some(begun) => Some(begun + FRAME_PATIENCE),
-                None => self.desk.limits.idle.map(|idle| Instant::now() + idle),
+                None => self.context.limits.idle.map(|idle| Instant::now() + idle),
             };
             let read = match deadline {
                 None => read.await,
@@ -265,7 +270,7 @@ impl Reader<'_> {
         match call {
             Err(error) => self.answer(id, Err(error)).await,
             Ok(Call::Hello(hello)) => {
-                let result = handlers::hello(&self.desk, &hello);
+                let result = handlers::hello(&self.context, &hello);
                 self.greeted = self.greeted || result.is_ok();
                 self.answer(id, result).await;
             }
@@ -281,7 +286,7 @@ impl Reader<'_> {
                 let subscription = Subscription {
                     topics: wish.topics,
                     session: wish.session,
-                    events: self.desk.bus.listen(),
+                    events: self.context.bus.listen(),
                 };
                 self.subscribed = true;
                 // The answer is queued first: no event overtakes it.
@@ -299,30 +304,34 @@ impl Reader<'_> {
         let Some(own) = self.place(kind, bytes).await else {
             return false;
         };
-        let Some(shared) = self.desk.room.try_place(kind, bytes) else {
+        let Some(shared) = self.context.room.try_place(kind, bytes) else {
             let message = "too many requests of all clients are under way: try again later";
             let error = RpcError::new(code::UNAVAILABLE, message).with_data("too_many", None);
             self.answer(id, Err(error)).await;
             return true;
         };
         while self.ends_with_connection.try_join_next().is_some() {}
-        let (desk, outbox, place) = (self.desk.clone(), self.outbox.clone(), self.place.clone());
+        let (context, outbox, place) = (
+            self.context.clone(),
+            self.outbox.clone(),
+            self.place.clone(),
+        );
         let room = (own, shared);
         match call {
             // There may be many who wait, so their tasks hold no more than that takes.
             Call::HandoffWait(wish) => {
                 self.ends_with_connection.spawn(async move {
                     let _room = room;
-                    let ended = handlers::ended(&desk, wish.id).await;
+                    let ended = handlers::ended(&context, wish.id).await;
                     let _turn = outbox.turn().await;
-                    let answer = ended.and_then(|()| handlers::show(&desk, wish.id));
+                    let answer = ended.and_then(|()| handlers::show(&context, wish.id));
                     outbox.respond(id, answer).await;
                 });
             }
             call if kind == Kind::Read => {
                 self.ends_with_connection.spawn(async move {
                     let _room = room;
-                    let answer = handlers::perform(&desk, &place, call).await;
+                    let answer = handlers::perform(&context, &place, call).await;
                     outbox.respond(id, answer).await;
                 });
             }
@@ -330,7 +339,7 @@ impl Reader<'_> {
             call => {
                 self.actions.spawn(async move {
                     let _room = room;
-                    let answer = handlers::perform(&desk, &place, call).await;
+                    let answer = handlers::perform(&context, &place, call).await;
                     outbox.respond(id, answer).await;
                 });
             }

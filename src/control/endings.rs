@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Desk;
+use super::ControlContext;
 
 /// Events are news, the store is the truth: it is looked at this often.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
-pub(super) async fn watch(desk: Arc<Desk>, stop: CancellationToken) {
+pub(super) async fn watch(context: Arc<ControlContext>, stop: CancellationToken) {
     loop {
         tokio::select! {
             () = tokio::time::sleep(LOOK_AGAIN) => {}
             () = stop.cancelled() => return,
         }
-        let awaited = desk.bus.awaited_endings();
+        let awaited = context.bus.awaited_endings();
         if awaited.is_empty() {
             continue;
         }
-        match desk.store.handoffs_in_flight().await {
+        match context.store.handoffs_in_flight().await {
             Ok(in_flight) => {
                 let ended = awaited.into_iter().filter(|id| !in_flight.contains(id));
-                ended.for_each(|id| desk.bus.release(id));
+                ended.for_each(|id| context.bus.release(id));
             }
             Err(error) => tracing::debug!(%error, "waits for handoffs are looked at again later"),
         }

@@ -56,8 +56,8 @@ impl Kind {
     }
 }
 
-/// Room for requests: that of one connection, or that of all of them.
-pub struct Room {
+/// RequestBudget for requests: that of one connection, or that of all of them.
+pub struct RequestBudget {
     reads: Arc<Semaphore>,
     waits: Arc<Semaphore>,
     actions: Arc<Semaphore>,
@@ -71,18 +71,18 @@ pub(super) struct Place {
     _bytes: OwnedSemaphorePermit,
 }
 
-impl Room {
-    pub(super) fn of_a_connection() -> Room {
-        Room::new(READS, 2048, 1024, 4 * MAX_FRAME)
+impl RequestBudget {
+    pub(super) fn of_a_connection() -> RequestBudget {
+        RequestBudget::new(READS, 2048, 1024, 4 * MAX_FRAME)
     }
 
-    pub fn of_all_connections() -> Room {
-        Room::new(1024, 32_768, 4096, 64 * MAX_FRAME)
+    pub fn of_all_connections() -> RequestBudget {
+        RequestBudget::new(1024, 32_768, 4096, 64 * MAX_FRAME)
     }
 
-    fn new(reads: usize, waits: usize, actions: usize, bytes: usize) -> Room {
+    fn new(reads: usize, waits: usize, actions: usize, bytes: usize) -> RequestBudget {
         let room = |size| Arc::new(Semaphore::new(size));
-        Room {
+        RequestBudget {
             reads: room(reads),
             waits: room(waits),
             actions: room(actions),
@@ -139,7 +139,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_is_free_again_when_it_is_given_back() {
-        let room = Room::of_a_connection();
+        let room = RequestBudget::of_a_connection();
         let mut reads: Vec<Place> = (0..READS)
             .map(|_| room.try_place(Kind::Read, 100).expect("room"))
             .collect();
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn bytes_are_limited_whatever_the_requests_are() {
-        let room = Room::of_a_connection();
+        let room = RequestBudget::of_a_connection();
         let large: Vec<Place> = (0..4)
             .map(|_| room.try_place(Kind::Action, MAX_FRAME).expect("room"))
             .collect();

@@ -24,11 +24,11 @@ use crate::terminal::Terminals;
 use crate::turn::Turns;
 
 pub use connection::serve;
-pub use limits::Room;
-pub use peer::Doorman;
+pub use limits::RequestBudget;
+pub use peer::PeerPolicy;
 
 /// What the handlers work with.
-pub struct Desk {
+pub struct ControlContext {
     pub store: Store,
     pub platforms: Platforms,
     pub turns: Arc<Turns>,
@@ -45,19 +45,19 @@ pub struct Desk {
     pub connections: AtomicUsize,
     pub limits: Limits,
     /// For the requests of all connections.
-    pub room: Room,
+    pub room: RequestBudget,
 }
 
-impl Desk {
+impl ControlContext {
     /// The metrics as text, with what is only known by looking.
     pub fn metrics_text(&self) -> String {
         let platforms = self.platforms.all().into_iter();
         self.metrics.text(&Now {
-            platforms: platforms.map(|p| (p.name, p.standing.as_str())).collect(),
+            platforms: platforms.map(|p| (p.name, p.state.as_str())).collect(),
             // A database that cannot be read is told of elsewhere.
             handoffs_pending: self.store.pending_count().unwrap_or_default(),
             handoffs_running: self.queue.running(),
-            turns_running: self.turns.leases.count(),
+            turns_running: self.turns.locks.count(),
             messages_waiting: self.chats.waiting(),
             connections: self.connections.load(Ordering::Relaxed),
         })

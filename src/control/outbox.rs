@@ -10,7 +10,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::control::handlers::{Answer, Subscription};
-use crate::events::Told;
+use crate::events::PublishedEvent;
 use crate::protocol::{self, EventKind, MAX_FRAME, RpcError, code};
 use crate::views;
 
@@ -146,7 +146,7 @@ async fn next_event(subscription: &mut Option<Subscription>) -> Option<Vec<u8>> 
     }
 }
 
-fn wanted(subscription: &Subscription, told: &Told) -> Option<Vec<u8>> {
+fn wanted(subscription: &Subscription, told: &PublishedEvent) -> Option<Vec<u8>> {
     let event = views::event(told);
     let name = EventKind::type_name(&event.event);
     let (topics, session) = (&subscription.topics, subscription.session.as_deref());

@@ -4,14 +4,14 @@ use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon;
 use nix::unistd::{Gid, Group, Uid, User};
 
-pub struct Doorman {
+pub struct PeerPolicy {
     owner: u32,
     group: Option<(Gid, String)>,
 }
 
-impl Doorman {
+impl PeerPolicy {
     /// Fails when the configured group does not exist.
-    pub fn new(group: Option<&str>) -> Result<Doorman, String> {
+    pub fn new(group: Option<&str>) -> Result<PeerPolicy, String> {
         let group = match group {
             None => None,
             Some(name) => match Group::from_name(name) {
@@ -23,7 +23,7 @@ impl Doorman {
                 }
             },
         };
-        Ok(Doorman {
+        Ok(PeerPolicy {
             owner: Uid::effective().as_raw(),
             group,
         })

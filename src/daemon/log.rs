@@ -63,7 +63,7 @@ pub(super) fn filter(config: &LogConfig) -> Result<EnvFilter, DaemonError> {
 }
 
 /// Why hermesd ends, in the journal when that is where stderr goes. False: it has to be said on stderr.
-pub fn tell_end(error: &DaemonError) -> bool {
+pub fn log_end(error: &DaemonError) -> bool {
     if !journald::holds_stderr() {
         return false;
     }

@@ -25,14 +25,14 @@ use tokio_util::task::TaskTracker;
 pub use error::DaemonError;
 pub use gateway::live_gateway;
 pub use home_lock::{HomeLock, recorded_socket};
-pub use log::{start as start_log, tell_end};
+pub use log::{log_end, start as start_log};
 pub use reload::Reload;
 pub use stop::Stopped;
 
 use crate::agent::Agents;
 use crate::clock;
 use crate::config::{Config, ConfigError};
-use crate::control::{self, Desk, Doorman, Limits, Room, listener};
+use crate::control::{self, ControlContext, Limits, PeerPolicy, RequestBudget, listener};
 use crate::delivery::Outbox;
 use crate::events::Bus;
 use crate::handoff::Context;
@@ -57,7 +57,7 @@ use reload::Reloader;
 pub struct Daemon {
     config: Config,
     store: Store,
-    desk: Arc<Desk>,
+    control: Arc<ControlContext>,
     queue: Queue,
     chats: Chats,
     outbox: Outbox,
@@ -145,7 +145,7 @@ impl Daemon {
             watchdog,
             Box::new(service::progress(watchdog)),
         );
-        let desk = Arc::new(Desk {
+        let control = Arc::new(ControlContext {
             store: store.for_clients(),
             platforms: platforms.clone(),
             turns,
@@ -167,12 +167,12 @@ impl Daemon {
                 idle: config.control.idle_timeout,
                 write: config.control.write_timeout,
             },
-            room: Room::of_all_connections(),
+            room: RequestBudget::of_all_connections(),
         });
         Daemon {
             config,
             store,
-            desk,
+            control,
             queue,
             chats,
             outbox,
@@ -207,13 +207,13 @@ impl Daemon {
     pub async fn serve(
         self,
         listener: interprocess::local_socket::tokio::Listener,
-        doorman: Doorman,
+        doorman: PeerPolicy,
         stop: Shutdown,
     ) -> Result<Stopped, DaemonError> {
         let Daemon {
             config,
             store,
-            desk,
+            control,
             queue,
             chats,
             outbox,
@@ -230,12 +230,12 @@ impl Daemon {
         let control_stop = CancellationToken::new();
         tasks.spawn(control::serve(
             listener,
-            desk.clone(),
+            control.clone(),
             doorman,
             control_stop.clone(),
         ));
         if config.handoff.watch {
-            let queue = desk.queue.clone();
+            let queue = control.queue.clone();
             tasks.spawn(watch::run(
                 store.clone(),
                 move || queue.wake_foreign(),
@@ -246,12 +246,12 @@ impl Daemon {
         // Before anything can happen. They end last, so that they hear of everything.
         tasks.spawn(hooks::run(
             hooks.clone(),
-            desk.bus.listen_for_hooks(),
+            control.bus.listen_for_hooks(),
             control_stop.clone(),
         ));
         if let Some(listener) = metrics {
-            let desk = desk.clone();
-            let text = move || std::future::ready(desk.metrics_text());
+            let control = control.clone();
+            let text = move || std::future::ready(control.metrics_text());
             let hosts = config.metrics_hosts.clone();
             tasks.spawn(http::serve(listener, hosts, text, control_stop.clone()));
         }
@@ -267,12 +267,12 @@ impl Daemon {
                 started_with: config.clone(),
                 config: config.clone(),
                 store: store.clone(),
-                bus: desk.bus.clone(),
+                bus: control.bus.clone(),
                 platforms: platforms.clone(),
                 chats: chats.clone(),
                 outbox: outbox.clone(),
                 inbox,
-                turns: desk.turns.clone(),
+                turns: control.turns.clone(),
                 hooks,
                 tasks: tasks.clone(),
                 shutdown: shutdown.clone(),
@@ -281,7 +281,11 @@ impl Daemon {
         }
         tasks.spawn(prune(store.clone(), draining.clone()));
         tasks.spawn(outbox.tidy_files(started, draining.clone()));
-        tasks.spawn(service::tell_status(platforms, desk.bus.listen(), draining));
+        tasks.spawn(service::publish_status(
+            platforms,
+            control.bus.listen(),
+            draining,
+        ));
         tasks.close();
 
         // The queue ends by itself only when it cannot go on.
@@ -319,7 +323,7 @@ impl Daemon {
             };
             terminals.drain().await;
             chats.drain().await;
-            desk.turns.agents().close().await;
+            control.turns.agents().close().await;
             control_stop.cancel();
             tasks.wait().await;
             ended
@@ -361,7 +365,7 @@ pub fn adapters(config: &Config, store: &Store, bus: &Bus) -> Vec<Arc<dyn Platfo
 /// What a start would find wrong with the configuration beyond its form.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     log::filter(&config.log)?;
-    Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
+    PeerPolicy::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
     Ok(())
 }
 
@@ -376,7 +380,7 @@ pub async fn run(
     config: Config,
     load: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
 ) -> Result<(), DaemonError> {
-    let doorman = Doorman::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
+    let doorman = PeerPolicy::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
     // Our memory and environment hold tokens: agents and hooks that run as the same user must not read them in /proc.
     if let Err(error) = nix::sys::prctl::set_dumpable(false) {
         tracing::warn!(%error, "other programs of this user can read the memory of this process");

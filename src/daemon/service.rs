@@ -8,8 +8,8 @@ use sd_notify::NotifyState;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio_util::sync::CancellationToken;
 
-use crate::events::{Event, Told};
-use crate::platform::{PlatformStatus, Platforms, Standing};
+use crate::events::{Event, PublishedEvent};
+use crate::platform::{ConnectionState, PlatformStatus, Platforms};
 
 /// How soon the manager wants to hear from us, when it watches.
 pub(super) fn watchdog() -> Option<Duration> {
@@ -69,9 +69,9 @@ pub(super) fn stopping(drain: Duration) {
 }
 
 /// Keeps the status line at what is up.
-pub(super) async fn tell_status(
+pub(super) async fn publish_status(
     platforms: Platforms,
-    mut events: Receiver<std::sync::Arc<Told>>,
+    mut events: Receiver<std::sync::Arc<PublishedEvent>>,
     stop: CancellationToken,
 ) {
     loop {
@@ -95,16 +95,19 @@ pub(super) async fn tell_status(
 
 /// What is up, and what is not though it should be, with the reason.
 fn status_line(platforms: &[PlatformStatus]) -> String {
-    let up = platforms.iter().filter(|p| p.standing == Standing::Up);
+    let up = platforms.iter().filter(|p| p.state == ConnectionState::Up);
     let up: Vec<&str> = up.map(|p| p.name.as_str()).collect();
     let mut line = match up.is_empty() {
         true => "Ready, no platform up".to_owned(),
         false => format!("Ready, up: {}", up.join(", ")),
     };
     for platform in platforms {
-        if matches!(platform.standing, Standing::Degraded | Standing::Down) {
+        if matches!(
+            platform.state,
+            ConnectionState::Degraded | ConnectionState::Down
+        ) {
             let detail = platform.detail.as_deref().unwrap_or("no reason known");
-            let state = platform.standing.as_str();
+            let state = platform.state.as_str();
             line.push_str(&format!("; {} {state}: {detail}", platform.name));
         }
     }
@@ -125,17 +128,17 @@ mod tests {
     fn the_status_line_says_what_is_up_and_what_is_wrong_with_the_rest() {
         let platform = |name: &str, standing, detail: Option<&str>| PlatformStatus {
             name: name.into(),
-            standing,
+            state: standing,
             detail: detail.map(str::to_owned),
             home: None,
             owner: None,
             since: 0.0,
         };
         let line = status_line(&[
-            platform("local", Standing::Up, None),
-            platform("telegram", Standing::Degraded, Some("conflict")),
-            platform("discord", Standing::Off, Some("no token")),
-            platform("slack", Standing::Down, Some("wrong token")),
+            platform("local", ConnectionState::Up, None),
+            platform("telegram", ConnectionState::Degraded, Some("conflict")),
+            platform("discord", ConnectionState::Off, Some("no token")),
+            platform("slack", ConnectionState::Down, Some("wrong token")),
         ]);
         assert_eq!(
             line,

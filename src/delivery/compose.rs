@@ -12,7 +12,7 @@ use crate::delivery::{SendRules, open_to_send, produced};
 use crate::domain::Source;
 use crate::platform::Platform;
 use crate::private_files::home_of_person;
-use crate::store::{Delivery, Extra, NewDelivery};
+use crate::store::{Delivery, DeliveryExtra, NewDelivery};
 
 const A_DAY: Duration = Duration::from_secs(86_400);
 
@@ -26,7 +26,7 @@ pub struct Address<'a> {
 }
 
 impl Address<'_> {
-    fn piece(&self, number: usize, text: String, extra: Extra) -> NewDelivery {
+    fn piece(&self, number: usize, text: String, extra: DeliveryExtra) -> NewDelivery {
         NewDelivery {
             send_key: format!("{}:{number}", self.key),
             source: self.source.clone(),
@@ -40,10 +40,10 @@ impl Address<'_> {
     /// The text in as many messages as it takes.
     fn pieces(&self, text: &str, platform: Option<&dyn Platform>) -> Vec<NewDelivery> {
         let pieces = match platform {
-            Some(platform) => platform.pieces(text),
+            Some(platform) => platform.split(text),
             None => vec![text.to_owned()],
         };
-        let piece = |(number, text)| self.piece(number, text, Extra::default());
+        let piece = |(number, text)| self.piece(number, text, DeliveryExtra::default());
         pieces.into_iter().enumerate().map(piece).collect()
     }
 }
@@ -80,9 +80,9 @@ impl Outbox {
         }
         let mut sends = to.pieces(&text, platform.as_deref());
         for path in files {
-            let extra = Extra {
+            let extra = DeliveryExtra {
                 file: Some(path),
-                ..Extra::default()
+                ..DeliveryExtra::default()
             };
             sends.push(to.piece(sends.len(), String::new(), extra));
         }

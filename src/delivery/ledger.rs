@@ -8,7 +8,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::journal_ids;
 use crate::metrics::Metrics;
-use crate::platform::{Effort, Outgoing, Platform, PlatformError, Tries, Unsent, with_retries};
+use crate::platform::{
+    CallEffort, CallFailure, OutboundMessage, Platform, PlatformError, RetryPolicy, with_retries,
+};
 use crate::store::{Delivery, DeliveryState, Store, StoreError};
 
 /// What stands before a message that may be in the chat already: some platforms cannot tell whether an interrupted
@@ -53,7 +55,7 @@ pub async fn deliver(
     store: &Store,
     platform: &dyn Platform,
     delivery: &Delivery,
-    tries: Tries,
+    tries: RetryPolicy,
     metrics: &Metrics,
     interrupts: Interrupts<'_>,
 ) -> Result<String, DeliverError> {
@@ -96,21 +98,21 @@ pub async fn deliver(
     let (kind, outcome) = match outcome {
         Ok(id) if way.repeated.load(Ordering::Relaxed) => ("repeated", Ok(id)),
         Ok(id) => ("sent", Ok(id)),
-        Err(Unsent::Unauthorized(reason)) if tries == Tries::Endless => {
+        Err(CallFailure::Unauthorized(reason)) if tries == RetryPolicy::Endless => {
             if !idempotent {
                 put_back(store, delivery, &way).await?;
             }
             return Err(DeliverError::Unauthorized(reason));
         }
-        Err(Unsent::Failed(reason) | Unsent::Unauthorized(reason)) => {
+        Err(CallFailure::Failed(reason) | CallFailure::Unauthorized(reason)) => {
             let platform = platform.clone();
             ("failed", Err(DeliverError::Failed { platform, reason }))
         }
-        Err(Unsent::Gone(reason)) => {
+        Err(CallFailure::Gone(reason)) => {
             let platform = platform.clone();
             ("gone", Err(DeliverError::Gone { platform, reason }))
         }
-        Err(Unsent::Stopping) => {
+        Err(CallFailure::Stopping) => {
             if !idempotent {
                 put_back(store, delivery, &way).await?;
             }
@@ -143,11 +145,11 @@ struct Way {
 async fn hand_over(
     platform: &dyn Platform,
     delivery: &Delivery,
-    tries: Tries,
+    tries: RetryPolicy,
     metrics: &Metrics,
     draining: &CancellationToken,
     way: &Way,
-) -> Result<String, Unsent> {
+) -> Result<String, CallFailure> {
     let (to, extra) = (&delivery.source, &delivery.extra);
     let ready = || platform.ready_for(to);
     if let Some(shown) = &extra.replaces {
@@ -155,7 +157,7 @@ async fn hand_over(
         let edit = |_| platform.edit(to, shown, outgoing(delivery, &delivery.text));
         match with_retries(platform.name(), tries, metrics, draining, ready, edit).await {
             Ok(()) => return Ok(shown.clone()),
-            Err(Unsent::Stopping) => return Err(Unsent::Stopping),
+            Err(CallFailure::Stopping) => return Err(CallFailure::Stopping),
             Err(reason) => {
                 tracing::info!(%reason, platform = platform.name(), "what was shown of an answer cannot be changed; it is sent anew");
             }
@@ -189,14 +191,14 @@ async fn hand_over(
         }
     };
     let effort = match extra.file {
-        Some(_) => Effort::file(tries),
-        None => Effort::from(tries),
+        Some(_) => CallEffort::file(tries),
+        None => CallEffort::from(tries),
     };
     with_retries(platform.name(), effort, metrics, draining, ready, send).await
 }
 
-fn outgoing<'a>(delivery: &'a Delivery, text: &'a str) -> Outgoing<'a> {
-    Outgoing {
+fn outgoing<'a>(delivery: &'a Delivery, text: &'a str) -> OutboundMessage<'a> {
+    OutboundMessage {
         text,
         file: delivery.extra.file.as_deref(),
         buttons: &delivery.extra.buttons,

@@ -19,5 +19,5 @@ pub use ledger::{DeliverError, Interrupts, MAYBE_REPEATED, deliver};
 pub use media_tags::{produced, unfinished};
 pub(crate) use outbox::file_note;
 pub use outbox::{ChatQueue, Outbox};
-pub use preview::{Live, show_typing};
-pub use question_messages::{CHOICE, InChat};
+pub use preview::{Preview, show_typing};
+pub use question_messages::{CHOICE, ChatQuestionDisplay};

@@ -11,11 +11,11 @@ use crate::delivery::{DeliverError, Interrupts, deliver};
 use crate::domain::{KeyRules, Session, session_key};
 use crate::journal_ids;
 use crate::metrics::Metrics;
-use crate::platform::{Platforms, Tries};
+use crate::platform::{Platforms, RetryPolicy};
 use crate::reloadable::Reloadable;
 use crate::shutdown::Shutdown;
 use crate::store::retry_while_busy;
-use crate::store::{Delivery, Extra, NewDelivery, Store, StoreError};
+use crate::store::{Delivery, DeliveryExtra, NewDelivery, Store, StoreError};
 
 /// Sends what stands in the ledger. Cheap to clone.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ pub(crate) fn file_note(delivery: &Delivery, file: &Path, reason: &str) -> NewDe
         session_id: delivery.session_id.clone(),
         handoff_id: None,
         text: format!("(The file `{name}` could not be sent: {reason})"),
-        extra: Extra::default(),
+        extra: DeliveryExtra::default(),
     }
 }
 
@@ -121,7 +121,16 @@ impl Outbox {
         };
         let attempt = || async {
             let (store, to, metrics) = (&self.store, platform.as_ref(), &self.metrics);
-            match deliver(store, to, delivery, Tries::Endless, metrics, interrupts).await {
+            match deliver(
+                store,
+                to,
+                delivery,
+                RetryPolicy::Endless,
+                metrics,
+                interrupts,
+            )
+            .await
+            {
                 Err(DeliverError::Store(error)) => Err(error),
                 outcome => Ok(outcome),
             }

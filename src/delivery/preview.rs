@@ -18,9 +18,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The same when the whole answer is there, and waits for it.
 const PATIENCE_AT_THE_END: Duration = Duration::from_secs(5);
 
-/// Shows that somebody writes until `done`.
+/// QuestionDisplay that somebody writes until `done`.
 pub async fn show_typing(platform: &dyn Platform, to: &Source, done: &CancellationToken) {
-    let Some(lasts) = platform.typing_lasts() else {
+    let Some(lasts) = platform.typing_interval() else {
         return;
     };
     loop {
@@ -40,7 +40,7 @@ pub async fn show_typing(platform: &dyn Platform, to: &Source, done: &Cancellati
 }
 
 /// The answer to one message, shown in its chat while it is written.
-pub struct Live<'a> {
+pub struct Preview<'a> {
     pub store: &'a Store,
     pub platform: &'a dyn Platform,
     pub to: &'a Source,
@@ -49,11 +49,11 @@ pub struct Live<'a> {
     pub draft: Draft,
 }
 
-impl Live<'_> {
-    /// Shows what is streamed until `done`. A call to the platform that has begun is waited for: whether it arrived decides
+impl Preview<'_> {
+    /// QuestionDisplay what is streamed until `done`. A call to the platform that has begun is waited for: whether it arrived decides
     /// how the whole answer is sent.
     pub async fn show(&mut self, streamed: &Streamed, done: &CancellationToken) {
-        let Some(every) = self.platform.edits_every(self.to) else {
+        let Some(every) = self.platform.edit_interval(self.to) else {
             return;
         };
         let mut shown = String::new();
@@ -97,7 +97,7 @@ impl Live<'_> {
             true => unfinished(text),
             false => text.to_owned(),
         };
-        let pieces = self.platform.pieces(text.trim());
+        let pieces = self.platform.split(text.trim());
         let first = pieces.into_iter().next();
         let mut first = first.filter(|text| !text.trim().is_empty())?;
         first.push_str(GOES_ON);

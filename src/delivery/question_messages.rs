@@ -10,16 +10,18 @@ use crate::domain::Button;
 use crate::domain::Source;
 use crate::domain::question_text::{self, Whole};
 use crate::metrics::Metrics;
-use crate::platform::{Effort, Outgoing, Platform, Tries, Unsent, with_retries};
-use crate::turn::questions::{Asked, Shown, Shows};
+use crate::platform::{
+    CallEffort, CallFailure, OutboundMessage, Platform, RetryPolicy, with_retries,
+};
+use crate::turn::questions::{AskedQuestion, QuestionDisplay, Shown};
 
 /// The buttons of questions bring this back, with the question's id and the choice.
 pub const CHOICE: &str = "choice";
 
 const STILL_OPEN: &str = "This question is still open.\n\n";
 
-/// Shows an agent's question in a chat.
-pub struct InChat {
+/// QuestionDisplay an agent's question in a chat.
+pub struct ChatQuestionDisplay {
     pub metrics: Arc<Metrics>,
     pub platform: Arc<dyn Platform>,
     /// The chat, with the person whose turn asks.
@@ -28,16 +30,16 @@ pub struct InChat {
 }
 
 #[async_trait]
-impl Shows for InChat {
+impl QuestionDisplay for ChatQuestionDisplay {
     fn chat(&self) -> &Source {
         &self.to
     }
 
-    async fn show(&self, asked: &Asked) {
+    async fn show(&self, asked: &AskedQuestion) {
         match self.put(asked, "").await {
             Ok(()) => {}
             // The stop ends the turn, and with it the question.
-            Err(Unsent::Stopping) => std::future::pending().await,
+            Err(CallFailure::Stopping) => std::future::pending().await,
             Err(error) => {
                 tracing::warn!(%error, platform = self.platform.name(), "a question of the agent's could not be shown");
                 return;
@@ -58,7 +60,7 @@ impl Shows for InChat {
         tokio::spawn(async move {
             for message in shown {
                 let text = format!("{}\n\n{note}", message.text);
-                let what = Outgoing::from(text.as_str());
+                let what = OutboundMessage::from(text.as_str());
                 platform.ready_for(&to).await;
                 if let Err(error) = platform.edit(&to, &message.message_id, what).await {
                     tracing::debug!(%error, "the message of a closed question was not changed");
@@ -68,16 +70,16 @@ impl Shows for InChat {
     }
 }
 
-impl InChat {
+impl ChatQuestionDisplay {
     /// Sends the question, with its buttons below the last piece, and the whole of a long one before it.
-    async fn put(&self, asked: &Asked, lead: &str) -> Result<(), Unsent> {
+    async fn put(&self, asked: &AskedQuestion, lead: &str) -> Result<(), CallFailure> {
         asked.is_sending(true);
         let sent = self.send_all(asked, lead).await;
         asked.is_sending(false);
         sent
     }
 
-    async fn send_all(&self, asked: &Asked, lead: &str) -> Result<(), Unsent> {
+    async fn send_all(&self, asked: &AskedQuestion, lead: &str) -> Result<(), CallFailure> {
         let capabilities = self.platform.capabilities();
         let path = asked.whole().map(|path| path.display().to_string());
         let whole = match (asked.whole(), &path) {
@@ -96,16 +98,16 @@ impl InChat {
                 data: format!("{CHOICE}:{}:{at}", asked.id),
             })
             .collect();
-        let pieces = self.platform.pieces(&text);
+        let pieces = self.platform.split(&text);
         for (at, piece) in pieces.iter().enumerate() {
             let is_last = at + 1 == pieces.len();
-            let what = Outgoing {
+            let what = OutboundMessage {
                 text: piece,
                 file: None,
                 buttons: if is_last { &buttons } else { &[] },
             };
             let key = format!("question:{}:{}:{at}", asked.id, lead.len());
-            let message_id = self.send(what, &key, Tries::Endless).await?;
+            let message_id = self.send(what, &key, RetryPolicy::Endless).await?;
             if is_last {
                 asked.is_shown(Shown {
                     message_id,
@@ -119,17 +121,17 @@ impl InChat {
     async fn attach(
         &self,
         file: &Path,
-        asked: &Asked,
+        asked: &AskedQuestion,
         lead: &str,
-    ) -> Result<Whole<'static>, Unsent> {
-        let what = Outgoing {
+    ) -> Result<Whole<'static>, CallFailure> {
+        let what = OutboundMessage {
             file: Some(file),
-            ..Outgoing::default()
+            ..OutboundMessage::default()
         };
         let key = format!("question:{}:{}:whole", asked.id, lead.len());
-        match self.send(what, &key, Tries::Few).await {
+        match self.send(what, &key, RetryPolicy::Few).await {
             Ok(_) => Ok(Whole::Attached),
-            Err(Unsent::Stopping) => Err(Unsent::Stopping),
+            Err(CallFailure::Stopping) => Err(CallFailure::Stopping),
             Err(error) => {
                 tracing::warn!(%error, "the whole of a question could not be sent as a file");
                 Ok(Whole::Nowhere)
@@ -137,13 +139,18 @@ impl InChat {
         }
     }
 
-    async fn send(&self, what: Outgoing<'_>, key: &str, tries: Tries) -> Result<String, Unsent> {
+    async fn send(
+        &self,
+        what: OutboundMessage<'_>,
+        key: &str,
+        tries: RetryPolicy,
+    ) -> Result<String, CallFailure> {
         let ready = || self.platform.ready_for(&self.to);
         let send = |_| self.platform.send(&self.to, what, key);
         let (name, metrics, draining) = (self.platform.name(), &self.metrics, &self.draining);
         let effort = match what.file {
-            Some(_) => Effort::file(tries),
-            None => Effort::from(tries),
+            Some(_) => CallEffort::file(tries),
+            None => CallEffort::from(tries),
         };
         with_retries(name, effort, metrics, draining, ready, send).await
     }

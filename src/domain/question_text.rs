@@ -8,18 +8,18 @@ use crate::visible_text::{markdown, printable, visible, visible_line};
 
 /// How much of what an approval is about is shown in one place.
 #[derive(Debug, Clone, Copy)]
-pub struct Room {
+pub struct TextLimit {
     pub lines: usize,
     /// In UTF-16 code units, as chat platforms count.
     pub units: usize,
 }
 
 /// With the question and its choices this fits into one message.
-pub const CHAT: Room = Room {
+pub const CHAT: TextLimit = TextLimit {
     lines: 40,
     units: 2400,
 };
-pub const TERMINAL: Room = Room {
+pub const TERMINAL: TextLimit = TextLimit {
     lines: 200,
     units: 20_000,
 };
@@ -50,14 +50,14 @@ impl Cut<'_> {
 }
 
 /// The beginning of each part, and how many parts are not shown at all. Each part gets its share of the room.
-pub fn cut(subject: &[QuestionPart], room: Room) -> (Vec<Cut<'_>>, usize) {
+pub fn cut(subject: &[QuestionPart], room: TextLimit) -> (Vec<Cut<'_>>, usize) {
     let shown = subject.len().min(MOST_PARTS);
     let mut left = room;
     let cuts = subject[..shown].iter().enumerate().map(|(at, part)| {
         let share = shown - at;
         let (cut, used) = begin(
             part,
-            Room {
+            TextLimit {
                 lines: (left.lines / share).max(1),
                 units: (left.units / share).max(1),
             },
@@ -70,12 +70,12 @@ pub fn cut(subject: &[QuestionPart], room: Room) -> (Vec<Cut<'_>>, usize) {
 }
 
 /// Whether something of it is left out in such a room.
-pub fn exceeds(subject: &[QuestionPart], room: Room) -> bool {
+pub fn exceeds(subject: &[QuestionPart], room: TextLimit) -> bool {
     let (cuts, parts) = cut(subject, room);
     parts > 0 || cuts.iter().any(|cut| cut.left_out().is_some())
 }
 
-fn begin(part: &QuestionPart, room: Room) -> (Cut<'_>, Room) {
+fn begin(part: &QuestionPart, room: TextLimit) -> (Cut<'_>, TextLimit) {
     let text = visible(&part.text);
     let all = text.trim_end_matches('\n');
     let (mut shown, mut units, mut lines, mut characters) = (String::new(), 0, 0, 0);
@@ -100,7 +100,7 @@ fn begin(part: &QuestionPart, room: Room) -> (Cut<'_>, Room) {
         lines: all.split('\n').count() - lines,
         characters,
     };
-    (cut, Room { lines, units })
+    (cut, TextLimit { lines, units })
 }
 
 fn length(text: &str) -> usize {

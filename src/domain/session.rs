@@ -32,7 +32,7 @@ pub struct Session {
 
 impl Session {
     /// One that has no row yet.
-    pub fn unborn(id: &str, started_at: f64) -> Session {
+    pub fn unsaved(id: &str, started_at: f64) -> Session {
         Session {
             id: id.to_owned(),
             source: "cli".to_owned(),

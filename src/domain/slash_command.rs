@@ -124,7 +124,7 @@ impl Offer {
 
 /// What somebody typed.
 #[derive(Debug, PartialEq)]
-pub enum Typed<'a> {
+pub enum ParsedInput<'a> {
     /// Something for the agent.
     Words,
     Command(Command, &'a str),
@@ -133,26 +133,28 @@ pub enum Typed<'a> {
 }
 
 /// A command is a slash, a word and nothing else up to the first space: a path is none.
-pub fn read(text: &str, place: Place) -> Typed<'_> {
+pub fn read(text: &str, place: Place) -> ParsedInput<'_> {
     let Some(typed) = text.trim().strip_prefix('/') else {
-        return Typed::Words;
+        return ParsedInput::Words;
     };
     let (word, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
     // In groups a command may name the bot that it is for.
     let word = word.split_once('@').map_or(word, |(word, _)| word);
     if word.is_empty() || !word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-        return Typed::Words;
+        return ParsedInput::Words;
     }
     let word = word.to_ascii_lowercase();
     match OFFERS.iter().find(|offer| offer.word == word) {
-        Some(offer) if offer.at(place).is_some() => Typed::Command(offer.command, rest.trim()),
-        Some(_) => Typed::NotHere(match place {
+        Some(offer) if offer.at(place).is_some() => {
+            ParsedInput::Command(offer.command, rest.trim())
+        }
+        Some(_) => ParsedInput::NotHere(match place {
             Place::Chat => format!(
                 "/{word} is for the terminal (`hermesctl chat`). /help lists what there is here."
             ),
             Place::Terminal => format!("/{word} is for chats. /help lists what there is here."),
         }),
-        None => Typed::NotHere(format!(
+        None => ParsedInput::NotHere(format!(
             "There is no command /{word}. /help lists what there is."
         )),
     }
@@ -196,16 +198,18 @@ mod tests {
     #[test]
     fn commands_are_told_from_words() {
         let chat = |text| read(text, Place::Chat);
-        assert_eq!(chat("hello /new"), Typed::Words);
-        assert_eq!(chat("/etc/passwd is odd"), Typed::Words);
-        assert_eq!(chat("/ alone"), Typed::Words);
-        assert_eq!(chat("//"), Typed::Words);
-        assert_eq!(chat(" /New "), Typed::Command(Command::New, ""));
+        assert_eq!(chat("hello /new"), ParsedInput::Words);
+        assert_eq!(chat("/etc/passwd is odd"), ParsedInput::Words);
+        assert_eq!(chat("/ alone"), ParsedInput::Words);
+        assert_eq!(chat("//"), ParsedInput::Words);
+        assert_eq!(chat(" /New "), ParsedInput::Command(Command::New, ""));
         assert_eq!(
             chat("/title@bot  Fix it "),
-            Typed::Command(Command::Title, "Fix it")
+            ParsedInput::Command(Command::Title, "Fix it")
         );
-        assert!(matches!(chat("/dance"), Typed::NotHere(why) if why.contains("no command /dance")));
+        assert!(
+            matches!(chat("/dance"), ParsedInput::NotHere(why) if why.contains("no command /dance"))
+        );
     }
 
     #[test]
@@ -213,9 +217,11 @@ mod tests {
         let handoff = |place| read("/handoff local", place);
         assert_eq!(
             handoff(Place::Terminal),
-            Typed::Command(Command::Handoff, "local")
+            ParsedInput::Command(Command::Handoff, "local")
         );
-        assert!(matches!(handoff(Place::Chat), Typed::NotHere(why) if why.contains("terminal")));
+        assert!(
+            matches!(handoff(Place::Chat), ParsedInput::NotHere(why) if why.contains("terminal"))
+        );
         for place in [Place::Terminal, Place::Chat] {
             assert!(help(place).contains("/resume [NAME]"), "{}", help(place));
         }

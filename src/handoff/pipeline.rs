@@ -21,7 +21,7 @@ use crate::panic_guard::caught;
 use crate::platform::{Availability, Platform, Platforms};
 use crate::shutdown::Shutdown;
 use crate::store::{Claim, Delivery, NewDelivery, Store, StoreError, failure_key};
-use crate::turn::{Lease, Turns};
+use crate::turn::{SessionLock, Turns};
 
 /// Waits between tries while the database is locked or the disk is full.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -94,7 +94,7 @@ impl Context {
             .as_ref()
             .zip(handoff.thread.as_ref())
             .ok_or_else(StageError::damaged)?;
-        Ok(self.adapter(handoff)?.source_of(home, opened))
+        Ok(self.adapter(handoff)?.destination(home, opened))
     }
 
     pub(super) async fn before(&self, stage: HandoffStage) {
@@ -147,7 +147,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
     // Whoever resumes a handoff tells where it stands; what came before was told when it happened.
     let (told, took) = match claim.fence {
         1 => {
-            context.bus.tell_requested(&claim.handoff);
+            context.bus.publish_requested(&claim.handoff);
             (None, Some(clock::now() - claim.handoff.requested_at))
         }
         _ => {
@@ -202,7 +202,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
             Err(StageError::Failed(reason)) => return fail(context, claim, &reason).await,
         }
     }
-    tell_end(context, claim, HandoffState::Completed, None);
+    publish_end(context, claim, HandoffState::Completed, None);
     tracing::info!(
         message_id = journal_ids::HANDOFF_COMPLETED,
         key = claim.handoff.session_key,
@@ -260,7 +260,7 @@ async fn take(
     step: Step,
     cancel: &CancellationToken,
     slot: &mut Slot,
-    lease: &mut Option<Lease>,
+    lease: &mut Option<SessionLock>,
 ) -> Result<(), StageError> {
     let work = async {
         match step {
@@ -295,7 +295,7 @@ async fn reached(
             let metrics = &context.metrics;
             metrics.stage_reached(&handoff.platform, stage, std::mem::take(seconds));
         }
-        context.bus.tell(Event::HandoffStage {
+        context.bus.publish(Event::HandoffStage {
             id: handoff.id,
             session_id: handoff.session_id.clone(),
             platform: handoff.platform.clone(),
@@ -344,8 +344,8 @@ async fn fail(context: &Context, claim: &mut Claim, reason: &str) {
         }
     };
     context.outbox.forget_copies(&claim.deliveries);
-    tell_failure(&reason);
-    tell_end(context, claim, HandoffState::Failed, Some(reason));
+    log_failure(&reason);
+    publish_end(context, claim, HandoffState::Failed, Some(reason));
     // The chat's own worker sends them: the session is free for another try meanwhile.
     for note in notes {
         context.chat_queue.post(note);
@@ -366,7 +366,7 @@ async fn put_back(
 }
 
 /// One that somebody stopped needs nobody's help.
-fn tell_failure(reason: &str) {
+fn log_failure(reason: &str) {
     let message_id = journal_ids::HANDOFF_FAILED;
     match reason.starts_with("cancelled") {
         true => tracing::info!(message_id, reason, "handoff failed"),
@@ -374,11 +374,11 @@ fn tell_failure(reason: &str) {
     }
 }
 
-fn tell_end(context: &Context, claim: &Claim, state: HandoffState, error: Option<String>) {
+fn publish_end(context: &Context, claim: &Claim, state: HandoffState, error: Option<String>) {
     let handoff = &claim.handoff;
     let metrics = &context.metrics;
     metrics.handoff_ended(&handoff.platform, error.as_deref());
-    context.bus.tell(Event::HandoffEnded {
+    context.bus.publish(Event::HandoffEnded {
         id: handoff.id,
         session_id: handoff.session_id.clone(),
         platform: handoff.platform.clone(),

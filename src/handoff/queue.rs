@@ -129,7 +129,7 @@ impl Queue {
                 () = self.handle.wake.notified() => Pass::Woken,
                 () = self.foreign_passes.next(&self.handle.foreign) => Pass::Foreign,
                 () = self.context.platforms.changed() => Pass::Changed,
-                () = self.context.turns.leases.freed(), if self.after_turns => Pass::TurnEnded,
+                () = self.context.turns.locks.freed(), if self.after_turns => Pass::TurnEnded,
                 Some(session_id) = self.finished.recv() => {
                     self.finish(&session_id);
                     while let Ok(session_id) = self.finished.try_recv() {

@@ -5,7 +5,7 @@ use crate::domain::Session;
 use crate::domain::{Handoff, RequestedVia};
 use crate::platform::{Availability, Platforms};
 use crate::sessions::{
-    ChosenBy, RequestError, Terminal, refuse, resolve, resolve_unnamed, turn_elsewhere,
+    ChosenBy, RequestError, TerminalNames, refuse, resolve, resolve_unnamed, turn_elsewhere,
 };
 use crate::store::{BusyElsewhere, Store, StoreError};
 
@@ -13,7 +13,7 @@ use crate::store::{BusyElsewhere, Store, StoreError};
 const LONGEST_NOTE: usize = 4000;
 
 #[derive(Debug, Clone, Default)]
-pub struct Wish {
+pub struct HandoffWish {
     pub platform: String,
     /// Id, title or beginning of an id; `None` for the one that the asker must mean.
     pub session: Option<String>,
@@ -21,7 +21,7 @@ pub struct Wish {
     /// The asker's terminal.
     pub tty: Option<String>,
     /// The same by the names that Hermes gives it.
-    pub terminal: Terminal,
+    pub terminal: TerminalNames,
     /// Wait for the end of a turn in progress instead of refusing.
     pub after_turn: bool,
     /// Do not mind what another program seems to be doing.
@@ -34,7 +34,7 @@ pub async fn request(
     store: &Store,
     platforms: &Platforms,
     is_busy: impl Fn(&str) -> Result<bool, StoreError>,
-    wish: &Wish,
+    wish: &HandoffWish,
     via: RequestedVia,
 ) -> Result<(Handoff, Option<ChosenBy>), RequestError> {
     check_platform(platforms, &wish.platform)?;

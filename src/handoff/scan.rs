@@ -58,8 +58,8 @@ impl Queue {
                 platform = handoff.platform,
                 "handoff withdrawn by another program"
             );
-            self.context.bus.tell_requested(&handoff);
-            self.tell_failed(
+            self.context.bus.publish_requested(&handoff);
+            self.publish_failed(
                 handoff.id,
                 handoff.session_id.clone(),
                 handoff.platform.clone(),
@@ -96,10 +96,10 @@ impl Queue {
         outcome
     }
 
-    fn tell_failed(&self, id: i64, session_id: String, platform: String, error: Option<String>) {
+    fn publish_failed(&self, id: i64, session_id: String, platform: String, error: Option<String>) {
         let reason = error.as_deref().unwrap_or("unknown");
         self.context.metrics.handoff_ended(&platform, Some(reason));
-        self.context.bus.tell(Event::HandoffEnded {
+        self.context.bus.publish(Event::HandoffEnded {
             id,
             session_id,
             platform,
@@ -233,7 +233,7 @@ impl Queue {
         let store = &self.context.store;
         let journal = store.list_handoffs(Some(session_id), false, 1).await?.pop();
         if let Some(handoff) = &journal {
-            self.context.bus.tell_requested(handoff);
+            self.context.bus.publish_requested(handoff);
         }
         let id = journal.map_or(0, |h| h.id);
         tracing::error!(
@@ -244,7 +244,7 @@ impl Queue {
             reason,
             "handoff failed"
         );
-        self.tell_failed(
+        self.publish_failed(
             id,
             session_id.to_owned(),
             platform.to_owned(),

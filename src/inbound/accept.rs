@@ -6,11 +6,11 @@ use async_trait::async_trait;
 
 use crate::clock;
 use crate::domain::{ChatType, FormerChat, Source, former_keys, session_key};
-use crate::inbound::access::Verdict;
+use crate::inbound::access::Decision;
 use crate::inbound::{Chats, Inner, Right};
 use crate::journal_ids;
-use crate::metrics::Met;
-use crate::platform::{Inbox, Incoming, Outgoing, Press, Said};
+use crate::metrics::MessageOutcome;
+use crate::platform::{ButtonPress, InboundEvent, InboundMessage, Inbox, OutboundMessage};
 use crate::store::retry_while_busy;
 use crate::store::{Inbound, NewInbound, StoreError};
 use crate::visible_text::markdown;
@@ -20,16 +20,16 @@ pub(super) const RESUME: &str = "resume";
 
 #[async_trait]
 impl Inbox for Chats {
-    async fn take(&self, incoming: Incoming) -> Result<(), StoreError> {
+    async fn accept(&self, incoming: InboundEvent) -> Result<(), StoreError> {
         match incoming {
-            Incoming::Said(said) => self.inner.hear(said).await,
-            Incoming::Changed {
+            InboundEvent::Message(said) => self.inner.accept_message(said).await,
+            InboundEvent::Changed {
                 source,
                 message_id,
                 text,
-            } => self.inner.hear_change(&source, &message_id, text).await,
-            Incoming::Pressed(press) => self.inner.hear_press(press).await,
-            Incoming::Moved { platform, from, to } => {
+            } => self.inner.accept_edit(&source, &message_id, text).await,
+            InboundEvent::Pressed(press) => self.inner.accept_button(press).await,
+            InboundEvent::Moved { platform, from, to } => {
                 self.inner.chat_moved(platform, &from, &to).await
             }
         }
@@ -37,16 +37,16 @@ impl Inbox for Chats {
 }
 
 impl Inner {
-    async fn hear(self: &Arc<Self>, said: Said) -> Result<(), StoreError> {
+    async fn accept_message(self: &Arc<Self>, said: InboundMessage) -> Result<(), StoreError> {
         let source = &said.source;
-        match self.verdict(source).await? {
-            Verdict::Welcome => {}
-            Verdict::Stranger => {
-                self.metrics.met(&source.platform, Met::Stranger);
+        match self.decide(source).await? {
+            Decision::Allowed => {}
+            Decision::Stranger => {
+                self.metrics.met(&source.platform, MessageOutcome::Stranger);
                 return self.offer_pairing(source).await;
             }
-            Verdict::Denied => {
-                self.metrics.met(&source.platform, Met::Denied);
+            Decision::Denied => {
+                self.metrics.met(&source.platform, MessageOutcome::Denied);
                 tracing::debug!(
                     platform = source.platform,
                     chat = source.chat_id,
@@ -69,7 +69,8 @@ impl Inner {
         };
         let accept = || self.store.accept_inbound(&key, source, new.clone());
         let Some(inbound) = retry_while_busy(&self.stop, accept).await? else {
-            self.metrics.met(&source.platform, Met::Duplicate);
+            self.metrics
+                .met(&source.platform, MessageOutcome::Duplicate);
             tracing::debug!(
                 platform = source.platform,
                 inbound = new.message_id,
@@ -77,34 +78,34 @@ impl Inner {
             );
             return Ok(());
         };
-        self.metrics.met(&source.platform, Met::Accepted);
+        self.metrics.met(&source.platform, MessageOutcome::Accepted);
         match self.rules.get().chats.backlog_age {
             Some(age) if clock::now() - said.at > age.as_secs_f64() => {
-                self.pass_over(&inbound).await
+                self.skip_old(&inbound).await
             }
             _ => {
                 // The chat is answered again: the next absence is told of anew.
                 self.passed_over().remove(&inbound.session_key);
-                self.take_in(inbound, said.at).await;
+                self.queue_inbound(inbound, said.at).await;
                 Ok(())
             }
         }
     }
 
-    async fn verdict(&self, source: &Source) -> Result<Verdict, StoreError> {
-        let verdict = self.verdict_as(source).await?;
-        if verdict == Verdict::Welcome || source.chat_type == ChatType::Dm {
+    async fn decide(&self, source: &Source) -> Result<Decision, StoreError> {
+        let verdict = self.decide_as(source).await?;
+        if verdict == Decision::Allowed || source.chat_type == ChatType::Dm {
             return Ok(verdict);
         }
         match self.before_move(source).await? {
-            Some(before) => self.verdict_as(&before).await,
+            Some(before) => self.decide_as(&before).await,
             None => Ok(verdict),
         }
     }
 
-    async fn verdict_as(&self, source: &Source) -> Result<Verdict, StoreError> {
+    async fn decide_as(&self, source: &Source) -> Result<Decision, StoreError> {
         retry_while_busy(&self.stop, || async {
-            self.rules.get().doors.verdict(&self.store, source)
+            self.rules.get().access.decide(&self.store, source)
         })
         .await
     }
@@ -167,7 +168,7 @@ impl Inner {
     }
 
     /// A message that waited too long for a daemon to be there. The chat is told once.
-    async fn pass_over(self: &Arc<Self>, inbound: &Inbound) -> Result<(), StoreError> {
+    async fn skip_old(self: &Arc<Self>, inbound: &Inbound) -> Result<(), StoreError> {
         let first = self.passed_over().insert(inbound.session_key.clone());
         if first {
             let said = "I was away for a long time. What was said here meanwhile is not answered; say it again if it still matters.";
@@ -178,13 +179,13 @@ impl Inner {
     }
 
     /// What only waits is changed with its message; what is answered already stays answered.
-    async fn hear_change(
+    async fn accept_edit(
         &self,
         source: &Source,
         message_id: &str,
         text: String,
     ) -> Result<(), StoreError> {
-        if self.verdict(source).await? != Verdict::Welcome {
+        if self.decide(source).await? != Decision::Allowed {
             return Ok(());
         }
         let key = session_key(source, &self.keys);
@@ -200,19 +201,19 @@ impl Inner {
         Ok(())
     }
 
-    async fn hear_press(self: &Arc<Self>, press: Press) -> Result<(), StoreError> {
-        if self.verdict(&press.source).await? != Verdict::Welcome {
-            self.answer_press(press, "This is not for you.", None);
+    async fn accept_button(self: &Arc<Self>, press: ButtonPress) -> Result<(), StoreError> {
+        if self.decide(&press.source).await? != Decision::Allowed {
+            self.acknowledge_button(press, "This is not for you.", None);
             return Ok(());
         }
         if let Some(session) = press.data.strip_prefix(&format!("{RESUME}:")) {
             let right = Right::OtherSessions;
             if !self.may(&press.source, right).await? {
                 let refused = self.refused(&press.source, right);
-                self.answer_press(press, &refused, None);
+                self.acknowledge_button(press, &refused, None);
                 return Ok(());
             }
-            let said = Said {
+            let said = InboundMessage {
                 source: press.source.clone(),
                 message_id: format!("press:{}", press.id),
                 text: format!("/resume {session}"),
@@ -220,9 +221,9 @@ impl Inner {
                 at: clock::now(),
                 addressed: true,
             };
-            self.hear(said).await?;
+            self.accept_message(said).await?;
             let text = markdown(&press.text);
-            self.answer_press(press, "", Some(text));
+            self.acknowledge_button(press, "", Some(text));
             return Ok(());
         }
         self.hear_choice(press);
@@ -230,17 +231,22 @@ impl Inner {
     }
 
     /// Tells who pressed, and takes the buttons away. On its own: the next message does not wait for it.
-    pub(super) fn answer_press(self: &Arc<Self>, press: Press, said: &str, text: Option<String>) {
+    pub(super) fn acknowledge_button(
+        self: &Arc<Self>,
+        press: ButtonPress,
+        said: &str,
+        text: Option<String>,
+    ) {
         let Some(platform) = self.platforms.adapter(&press.source.platform) else {
             return;
         };
         let said = said.to_owned();
         self.tracker.spawn(async move {
-            if let Err(error) = platform.answer_press(&press, &said).await {
+            if let Err(error) = platform.acknowledge_button(&press, &said).await {
                 tracing::debug!(%error, "the press of a button was not answered");
             }
             let Some(text) = text else { return };
-            let what = Outgoing::from(text.as_str());
+            let what = OutboundMessage::from(text.as_str());
             platform.ready_for(&press.source).await;
             if let Err(error) = platform.edit(&press.source, &press.message_id, what).await {
                 tracing::debug!(%error, "buttons were not taken away");

@@ -10,8 +10,8 @@ use crate::platform::local;
 use crate::store::{Store, StoreError};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Welcome,
+pub(super) enum Decision {
+    Allowed,
     /// Unknown, and offered a code to be let in with.
     Stranger,
     Denied,
@@ -19,13 +19,13 @@ pub(super) enum Verdict {
 
 /// The rules of all platforms.
 #[derive(Debug, Clone, Default)]
-pub struct Doors {
-    pub(super) platforms: HashMap<String, Door>,
+pub struct AccessPolicy {
+    pub(super) platforms: HashMap<String, PlatformAccess>,
     home: PathBuf,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Door {
+pub(super) struct PlatformAccess {
     pub(super) access: Access,
     /// Who configures a private chat as the home lets its person in.
     pub(super) home_chat: Option<String>,
@@ -33,62 +33,67 @@ pub(super) struct Door {
     pub(super) whatsapp: Option<WhatsAppIds>,
 }
 
-impl Doors {
-    pub fn new(config: &Config) -> Doors {
-        let door = |p: &crate::config::PlatformConfig| Door {
+impl AccessPolicy {
+    pub fn new(config: &Config) -> AccessPolicy {
+        let platform_access = |p: &crate::config::PlatformConfig| PlatformAccess {
             access: p.access.clone(),
             home_chat: p.home_channel.as_ref().map(|home| home.chat_id.clone()),
             whatsapp: (p.name == "whatsapp").then(|| config.keys.whatsapp.clone()),
         };
-        let platforms = config.platforms.iter().map(|p| (p.name.clone(), door(p)));
-        Doors {
+        let platforms = config
+            .platforms
+            .iter()
+            .map(|p| (p.name.clone(), platform_access(p)));
+        AccessPolicy {
             platforms: platforms.collect(),
             home: config.home.clone(),
         }
     }
 
-    pub(super) fn verdict(&self, store: &Store, source: &Source) -> Result<Verdict, StoreError> {
+    pub(super) fn decide(&self, store: &Store, source: &Source) -> Result<Decision, StoreError> {
         // The socket has checked who writes there.
         if source.platform == local::NAME || self.is_allowed(store, source)? {
-            return Ok(Verdict::Welcome);
+            return Ok(Decision::Allowed);
         }
         let pairs = self
             .platforms
             .get(&source.platform)
-            .is_some_and(|door| door.access.pairing);
+            .is_some_and(|platform_access| platform_access.access.pairing);
         let known = source.user_id.is_some() && source.chat_type == ChatType::Dm;
         Ok(if pairs && known {
-            Verdict::Stranger
+            Decision::Stranger
         } else {
-            Verdict::Denied
+            Decision::Denied
         })
     }
 
     /// Whether a list, a pairing or the home lets this person in.
     pub(super) fn is_allowed(&self, store: &Store, source: &Source) -> Result<bool, StoreError> {
-        let Some(door) = self.platforms.get(&source.platform) else {
+        let Some(platform_access) = self.platforms.get(&source.platform) else {
             return Ok(false);
         };
-        if door.lets_in(source) {
+        if platform_access.allows(source) {
             return Ok(true);
         }
         let Some(user) = &source.user_id else {
             return Ok(false);
         };
-        if door.whatsapp.is_some() {
+        if platform_access.whatsapp.is_some() {
             let paired = store.paired(&source.platform)?;
-            if paired.iter().any(|id| door.are_same(id, user)) {
+            if paired.iter().any(|id| platform_access.are_same(id, user)) {
                 return Ok(true);
             }
         }
         let of_hermes = || hermes_pairing::ids(&self.home, &source.platform);
         Ok(store.is_paired(&source.platform, user)?
-            || of_hermes().iter().any(|id| door.are_same(id, user)))
+            || of_hermes()
+                .iter()
+                .any(|id| platform_access.are_same(id, user)))
     }
 }
 
-impl Door {
-    fn lets_in(&self, source: &Source) -> bool {
+impl PlatformAccess {
+    fn allows(&self, source: &Source) -> bool {
         let access = &self.access;
         let private = source.chat_type == ChatType::Dm;
         if !private && !self.hears_group(source) {
@@ -169,8 +174,8 @@ fn lists_chat(chats: &BTreeSet<String>, source: &Source) -> bool {
 mod tests {
     use super::*;
 
-    fn door(access: Access) -> Door {
-        Door {
+    fn platform_access(access: Access) -> PlatformAccess {
+        PlatformAccess {
             access,
             home_chat: Some("7".into()),
             whatsapp: None,
@@ -190,8 +195,8 @@ mod tests {
 
     #[test]
     fn nobody_is_let_in_but_the_person_of_a_private_home() {
-        let door = door(Access::default());
-        assert!(door.lets_in(&said(ChatType::Dm, "7", Some("7"))));
+        let platform_access = platform_access(Access::default());
+        assert!(platform_access.allows(&said(ChatType::Dm, "7", Some("7"))));
         for source in [
             said(ChatType::Dm, "8", Some("8")),
             said(ChatType::Dm, "8", None),
@@ -199,13 +204,13 @@ mod tests {
             said(ChatType::Group, "-1", None),
             said(ChatType::Channel, "-2", None),
         ] {
-            assert!(!door.lets_in(&source), "{source:?}");
+            assert!(!platform_access.allows(&source), "{source:?}");
         }
     }
 
     #[test]
     fn who_is_named_is_let_in_where_they_are_named_for() {
-        let door = door(Access {
+        let platform_access = platform_access(Access {
             users: ids(&["1"]),
             group_users: ids(&["2"]),
             chats: ids(&["-5"]),
@@ -226,7 +231,7 @@ mod tests {
             (ChatType::Dm, "-5", Some("-5"), false),
         ] {
             let source = said(chat_type, chat, user);
-            assert_eq!(door.lets_in(&source), expected, "{source:?}");
+            assert_eq!(platform_access.allows(&source), expected, "{source:?}");
         }
     }
 
@@ -240,7 +245,7 @@ mod tests {
     #[test]
     fn a_list_of_groups_lets_nobody_in() {
         let signal = |groups: &[&str]| {
-            door(Access {
+            platform_access(Access {
                 users: ids(&["+1"]),
                 groups: Some(ids(groups)),
                 ..Access::default()
@@ -255,15 +260,15 @@ mod tests {
             (&["other"], false),
             (&[], false),
         ] {
-            assert_eq!(signal(listed).lets_in(&mine), heard, "{listed:?}");
-            assert!(!signal(listed).lets_in(&strangers), "{listed:?}");
+            assert_eq!(signal(listed).allows(&mine), heard, "{listed:?}");
+            assert!(!signal(listed).allows(&strangers), "{listed:?}");
         }
         // In private chats the list says nothing.
-        assert!(signal(&[]).lets_in(&said(ChatType::Dm, "+1", Some("+1"))));
+        assert!(signal(&[]).allows(&said(ChatType::Dm, "+1", Some("+1"))));
         // The group that is the home is heard.
         let mut at_home = signal(&[]);
         at_home.home_chat = Some("group:abc=".into());
-        assert!(at_home.lets_in(&mine) && !at_home.lets_in(&strangers));
+        assert!(at_home.allows(&mine) && !at_home.allows(&strangers));
     }
 
     #[test]
@@ -273,7 +278,7 @@ mod tests {
         std::fs::create_dir_all(&session).unwrap();
         let reverse = session.join("lid-mapping-999_reverse.json");
         std::fs::write(reverse, "\"15551234567\"").unwrap();
-        let door = |users: &[&str], home_chat: &str| Door {
+        let platform_access = |users: &[&str], home_chat: &str| PlatformAccess {
             access: Access {
                 users: ids(users),
                 ..Access::default()
@@ -285,32 +290,32 @@ mod tests {
             user_id: Some(id.to_owned()),
             ..Source::new("whatsapp", ChatType::Dm, id)
         };
-        let listed = door(&["+1 555 123-4567"], "-");
-        let at_home = door(&[], "+15551234567");
+        let listed = platform_access(&["+1 555 123-4567"], "-");
+        let at_home = platform_access(&[], "+15551234567");
         for id in [
             "15551234567@s.whatsapp.net",
             "15551234567:3@s.whatsapp.net",
             "999@lid",
         ] {
-            assert!(listed.lets_in(&dm(id)), "{id}");
-            assert!(at_home.lets_in(&dm(id)), "{id}");
+            assert!(listed.allows(&dm(id)), "{id}");
+            assert!(at_home.allows(&dm(id)), "{id}");
         }
         for id in ["15551234568@s.whatsapp.net", "998@lid", "@lid"] {
-            assert!(!listed.lets_in(&dm(id)), "{id}");
-            assert!(!at_home.lets_in(&dm(id)), "{id}");
+            assert!(!listed.allows(&dm(id)), "{id}");
+            assert!(!at_home.allows(&dm(id)), "{id}");
         }
     }
 
     #[test]
     fn a_home_that_names_a_person_is_their_private_chat() {
-        let mut slack = door(Access::default());
+        let mut slack = platform_access(Access::default());
         slack.home_chat = Some("U1".into());
         let dm = |user: &str| Source {
             user_id: Some(user.to_owned()),
             ..Source::new("slack", ChatType::Dm, "D0DM")
         };
-        assert!(slack.lets_in(&dm("U1")));
-        assert!(!slack.lets_in(&dm("U2")));
-        assert!(!slack.lets_in(&group("slack", "C0", "U1")));
+        assert!(slack.allows(&dm("U1")));
+        assert!(!slack.allows(&dm("U2")));
+        assert!(!slack.allows(&group("slack", "C0", "U1")));
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, Prompt};
-use crate::delivery::InChat;
-use crate::delivery::{Live, show_typing};
+use crate::delivery::ChatQuestionDisplay;
+use crate::delivery::{Preview, show_typing};
 use crate::domain::Reply;
 use crate::domain::TranscriptWriter;
 use crate::inbound::{Answering, Inner, reply_to};
@@ -14,9 +14,10 @@ use crate::journal_ids;
 use crate::platform::Platform;
 use crate::store::retry_while_busy;
 use crate::store::{
-    Begun, Delivery, Draft, Extra, Files, Inbound, NewDelivery, Store, StoreError, TurnEnd,
+    Delivery, DeliveryExtra, Draft, Files, Inbound, NewDelivery, Store, StoreError, TurnEnd,
+    TurnStart,
 };
-use crate::turn::{Lease, Streamed, TurnError};
+use crate::turn::{SessionLock, Streamed, TurnError};
 
 /// What became of a turn.
 struct Turn {
@@ -54,7 +55,7 @@ impl Inner {
         self: &Arc<Self>,
         inbound: &Inbound,
         session_id: &str,
-        mut lease: Lease,
+        mut lock: SessionLock,
     ) -> Result<Option<Vec<Delivery>>, StoreError> {
         let stop = &self.stop;
         let platform = &inbound.source.platform;
@@ -63,12 +64,12 @@ impl Inner {
         let scribe = agent
             .as_ref()
             .map_or(TranscriptWriter::Daemon, |(_, scribe)| *scribe);
-        lease.share(self.store.turn_lease(session_id, platform, scribe));
-        let store = &lease.store(&self.store);
+        lock.share(self.store.turn_lease(session_id, platform, scribe));
+        let store = &lock.store(&self.store);
         let cancel = stop.child_token();
         let stoppable = self.stoppable(inbound, cancel.clone());
         let begin = || store.begin_inbound(inbound.id, session_id, scribe);
-        let begun = self.when_free(inbound, &lease, &cancel, begin).await?;
+        let begun = self.when_free(inbound, &lock, &cancel, begin).await?;
         // What a recovery and its own dispatch both found is answered once.
         let Some(begun) = begun.flatten() else {
             return Ok(None);
@@ -78,13 +79,13 @@ impl Inner {
         let inbound = said.as_ref().unwrap_or(inbound);
         let turn = match (agent, begun) {
             (Err(error), _) => Turn::known(Err(told(error)), inbound),
-            (Ok((agent, _)), Begun::Ask(row)) => {
-                let asked = self.ask(inbound, session_id, &lease, agent, row, &cancel);
+            (Ok((agent, _)), TurnStart::Ask(row)) => {
+                let asked = self.ask(inbound, session_id, &lock, agent, row, &cancel);
                 asked.await?
             }
-            (_, Begun::Asked(Some(reply))) => Turn::known(Ok(Reply::from(reply)), inbound),
+            (_, TurnStart::Asked(Some(reply))) => Turn::known(Ok(Reply::from(reply)), inbound),
             // It may have done things already: whether it is to do them again is for the person to say.
-            (_, Begun::Asked(None)) => {
+            (_, TurnStart::Asked(None)) => {
                 let interrupted = TurnError::Agent("it was interrupted at its work".into());
                 Turn::known(Err(told(interrupted)), inbound)
             }
@@ -100,7 +101,7 @@ impl Inner {
         &self,
         inbound: &Inbound,
         session_id: &str,
-        lease: &Lease,
+        lock: &SessionLock,
         agent: Arc<dyn Agent>,
         row: Option<i64>,
         cancel: &CancellationToken,
@@ -123,7 +124,7 @@ impl Inner {
         };
         let streamed = Streamed::default();
         let platform = self.platforms.adapter(&inbound.source.platform);
-        let shows = platform.as_ref().map(|platform| InChat {
+        let shows = platform.as_ref().map(|platform| ChatQuestionDisplay {
             metrics: self.metrics.clone(),
             platform: platform.clone(),
             to: inbound.source.clone(),
@@ -134,7 +135,7 @@ impl Inner {
         let answer = async {
             let _done = done.clone().drop_guard();
             self.turns
-                .run(lease, agent.as_ref(), prompt, &streamed, shows, cancel)
+                .run(lock, agent.as_ref(), prompt, &streamed, shows, cancel)
                 .await
         };
         let (reply, draft) = tokio::join!(
@@ -149,7 +150,7 @@ impl Inner {
         })
     }
 
-    /// Shows the chat that an answer is coming, and what there is of it, until `done`. Returns what it was shown.
+    /// QuestionDisplay the chat that an answer is coming, and what there is of it, until `done`. Returns what it was shown.
     async fn show(
         &self,
         platform: Option<&dyn Platform>,
@@ -160,7 +161,7 @@ impl Inner {
         let Some(platform) = platform else {
             return inbound.draft.clone();
         };
-        let mut live = Live {
+        let mut live = Preview {
             store: &self.store,
             platform,
             to: &inbound.source,
@@ -201,9 +202,9 @@ impl Inner {
                         let instead = NewDelivery {
                             send_key: format!("{}:draft", to.key),
                             text: "(the answer is a file)".into(),
-                            extra: Extra {
+                            extra: DeliveryExtra {
                                 replaces: Some(id.clone()),
-                                ..Extra::default()
+                                ..DeliveryExtra::default()
                             },
                             ..first.clone()
                         };

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 
 use crate::domain::session_key;
-use crate::domain::slash_command::{self, Command, Place, Typed};
+use crate::domain::slash_command::{self, Command, ParsedInput, Place};
 use crate::inbound::questions::Taken;
 use crate::inbound::{Chat, Inner, Work};
 use crate::store::retry_while_busy;
 use crate::store::{Delivery, Inbound, StoreError};
 
 impl Inner {
-    pub(super) async fn take_up(self: &Arc<Self>) -> Result<(), StoreError> {
+    pub(super) async fn recover_left(self: &Arc<Self>) -> Result<(), StoreError> {
         let unsent = retry_while_busy(&self.draining, || self.store.open_deliveries()).await?;
         let unanswered = retry_while_busy(&self.draining, || self.store.open_inbound()).await?;
         if !unsent.is_empty() || !unanswered.is_empty() {
@@ -25,7 +25,7 @@ impl Inner {
             self.post(delivery);
         }
         for (key, id) in unanswered {
-            self.hand_over(&key, |chat| {
+            self.add_work(&key, |chat| {
                 chat.unanswered.insert(id);
             });
         }
@@ -34,23 +34,23 @@ impl Inner {
 
     pub(super) fn post(self: &Arc<Self>, delivery: Delivery) {
         let key = session_key(&delivery.source, &self.keys);
-        self.hand_over(&key, |chat| chat.unsent.push_back(delivery));
+        self.add_work(&key, |chat| chat.unsent.push_back(delivery));
     }
 
     /// A message that is kept goes into its chat's line; one that stops the answer before it, or asks what becomes of it,
     /// does not wait for that answer.
     ///
     /// `at`: when it was sent.
-    pub(super) async fn take_in(self: &Arc<Self>, inbound: Inbound, at: f64) {
+    pub(super) async fn queue_inbound(self: &Arc<Self>, inbound: Inbound, at: f64) {
         let typed = slash_command::read(&inbound.text, Place::Chat);
         let at_once = match typed {
-            Typed::Command(Command::Stop, _) => true,
-            Typed::Command(Command::Status, _) => {
+            ParsedInput::Command(Command::Stop, _) => true,
+            ParsedInput::Command(Command::Status, _) => {
                 self.answering().contains_key(&inbound.session_key)
             }
             _ => false,
         };
-        let is_words = matches!(typed, Typed::Words);
+        let is_words = matches!(typed, ParsedInput::Words);
         if at_once {
             let inner = self.clone();
             self.tracker.spawn(async move {
@@ -67,9 +67,9 @@ impl Inner {
         };
         match heard {
             Ok(Taken::Answer) => {}
-            Ok(Taken::Message(None)) | Err(StoreError::Cancelled) => self.line_up(&inbound),
+            Ok(Taken::Message(None)) | Err(StoreError::Cancelled) => self.push(&inbound),
             Ok(Taken::Message(Some(note))) => {
-                self.line_up(&inbound);
+                self.push(&inbound);
                 self.note(&inbound, note);
             }
             Err(error) => {
@@ -78,8 +78,8 @@ impl Inner {
         }
     }
 
-    fn line_up(self: &Arc<Self>, inbound: &Inbound) {
-        let waits = self.hand_over(&inbound.session_key, |chat| {
+    fn push(self: &Arc<Self>, inbound: &Inbound) {
+        let waits = self.add_work(&inbound.session_key, |chat| {
             chat.unanswered.insert(inbound.id);
         });
         if waits {
@@ -87,7 +87,7 @@ impl Inner {
         }
     }
 
-    /// Shows that a message was seen, though another is answered first. Only a courtesy, so nothing waits for it.
+    /// QuestionDisplay that a message was seen, though another is answered first. Only a courtesy, so nothing waits for it.
     fn acknowledge(&self, inbound: &Inbound) {
         let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
             return;
@@ -102,15 +102,14 @@ impl Inner {
 
     /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order. True: it is at
     /// something else just now.
-    fn hand_over(self: &Arc<Self>, key: &str, add: impl FnOnce(&mut Chat)) -> bool {
+    fn add_work(self: &Arc<Self>, key: &str, add: impl FnOnce(&mut Chat)) -> bool {
         let mut chats = self.locked();
         let has_worker = chats.contains_key(key);
         add(chats.entry(key.to_owned()).or_default());
         drop(chats);
         if !has_worker {
             let (inner, key) = (self.clone(), key.to_owned());
-            self.tracker
-                .spawn(async move { inner.work_through(&key).await });
+            self.tracker.spawn(async move { inner.run(&key).await });
         }
         has_worker
     }
@@ -136,7 +135,7 @@ impl Inner {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    async fn work_through(self: Arc<Self>, key: &str) {
+    async fn run(self: Arc<Self>, key: &str) {
         self.recovered.cancelled().await;
         while !self.draining.is_cancelled() {
             let Some(work) = self.next(key) else { return };

@@ -9,7 +9,7 @@ use crate::domain::slash_command::{self, Command, Place};
 use crate::domain::{Session, Source};
 use crate::events::Event;
 use crate::inbound::accept::RESUME;
-use crate::inbound::{Inner, Right, Told};
+use crate::inbound::{Inner, Notice, Right};
 use crate::sessions::{self, RequestError};
 use crate::store::retry_while_busy;
 use crate::store::{BusyElsewhere, Inbound, SessionFilter, StoreError};
@@ -61,7 +61,7 @@ impl Inner {
             }
             Right::OthersTurn => "This answer is to another person. It is not yours to stop.",
         };
-        let owner_is_known = self.rules.get().doors.owner(platform).is_some();
+        let owner_is_known = self.rules.get().access.owner(platform).is_some();
         match &source.user_id {
             Some(id) if !owner_is_known => format!(
                 "{refused}\nNo owner is configured. If the bot is yours, set `platforms.{platform}.owner = \"{id}\"` in hermesd.toml."
@@ -75,7 +75,7 @@ impl Inner {
         inbound: &Inbound,
         command: Command,
         rest: &str,
-    ) -> Result<Told, StoreError> {
+    ) -> Result<Notice, StoreError> {
         let told = match command {
             Command::Resume => return self.resume(inbound, rest).await,
             Command::Sessions => self.list().await?.0,
@@ -102,22 +102,22 @@ impl Inner {
         };
         let conversation = || async { self.store.root(&here.id) };
         let conversation = retry_while_busy(&self.stop, conversation).await?;
-        let lease = self.turns.leases.take(&conversation);
-        let mut lease = tokio::select! {
-            lease = lease => lease,
+        let lock = self.turns.locks.take(&conversation);
+        let mut lock = tokio::select! {
+            lock = lock => lock,
             () = self.draining.cancelled() => return Err(StoreError::Cancelled),
         };
         // The turn itself takes the lease later, so here it is only looked at.
         let platform = &inbound.source.platform;
-        lease.share(
+        lock.share(
             self.store
                 .turn_lease(&here.id, platform, TranscriptWriter::Agent),
         );
-        let store = lease.store(&self.store);
+        let store = lock.store(&self.store);
         let cancel = self.stop.child_token();
         let _stoppable = self.stoppable(inbound, cancel.clone());
         let retry = || store.retry_inbound(inbound.id, &here.id);
-        self.when_free(inbound, &lease, &cancel, retry).await
+        self.when_free(inbound, &lock, &cancel, retry).await
     }
 
     async fn status(&self, inbound: &Inbound) -> Result<String, StoreError> {
@@ -156,7 +156,7 @@ impl Inner {
         }
     }
 
-    async fn resume(self: &Arc<Self>, inbound: &Inbound, name: &str) -> Result<Told, StoreError> {
+    async fn resume(self: &Arc<Self>, inbound: &Inbound, name: &str) -> Result<Notice, StoreError> {
         let session = if name.is_empty() {
             match self.store.left(&inbound.session_key).await? {
                 Some(left) => {
@@ -173,7 +173,7 @@ impl Inner {
         };
         let Some(session) = session else {
             let (list, sessions) = self.list().await?;
-            return Ok(Told {
+            return Ok(Notice {
                 text: format!("Which one? Say /resume with its id or title.\n{list}"),
                 buttons: sessions.iter().map(choice).collect(),
             });
@@ -195,8 +195,8 @@ impl Inner {
             return Ok(format!("\"{name}\" is here already."));
         }
         // Held while it moves: nobody begins a turn of it meanwhile.
-        let lease = || async { self.turns.try_lease(&session.id) };
-        let Some(_lease) = retry_while_busy(&self.stop, lease).await? else {
+        let lock = || async { self.turns.try_lock(&session.id) };
+        let Some(_lease) = retry_while_busy(&self.stop, lock).await? else {
             return Ok(format!(
                 "\"{name}\" is in the middle of an answer. Try again when it is done."
             ));
@@ -222,7 +222,7 @@ impl Inner {
                     key,
                     "brought to a chat"
                 );
-                self.bus.tell(Event::SessionMoved {
+                self.bus.publish(Event::SessionMoved {
                     session_id: session.id.clone(),
                     to: source.platform.clone(),
                 });
@@ -278,14 +278,14 @@ impl Inner {
         let start = || self.store.start_anew(key, source);
         let (ended, id) = retry_while_busy(&self.stop, start).await?;
         if let Some(session_id) = ended {
-            self.bus.tell(Event::SessionEnded {
+            self.bus.publish(Event::SessionEnded {
                 session_id,
                 platform: source.platform.clone(),
                 model: before.and_then(|session| session.model),
                 interrupted: false,
             });
         }
-        self.tell_start(&id, &source.platform);
+        self.publish_start(&id, &source.platform);
         Ok("A new conversation. What is it about?".to_owned())
     }
 

@@ -7,7 +7,7 @@ use crate::delivery::chat_files;
 use crate::domain::RemoteFile;
 use crate::domain::{Attachment, in_words};
 use crate::inbound::Inner;
-use crate::platform::{Effort, Platform, Tries, Unsent, with_retries};
+use crate::platform::{CallEffort, CallFailure, Platform, RetryPolicy, with_retries};
 use crate::private_files;
 use crate::store::retry_while_busy;
 use crate::store::{Files, Inbound, StoreError};
@@ -87,10 +87,10 @@ impl Inner {
         let get = |_| platform.fetch(file, &part, largest);
         let ready = || std::future::ready(());
         let (metrics, draining) = (&self.metrics, &self.draining);
-        let effort = Effort::file(Tries::Few);
+        let effort = CallEffort::file(RetryPolicy::Few);
         let got = tokio::select! {
             got = with_retries(platform.name(), effort, metrics, draining, ready, get) => got,
-            () = self.stop.cancelled() => Err(Unsent::Stopping),
+            () = self.stop.cancelled() => Err(CallFailure::Stopping),
         };
         if let Err(unsent) = got {
             let _ = std::fs::remove_file(&part);

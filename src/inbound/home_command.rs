@@ -79,7 +79,7 @@ impl Inner {
     async fn private_chat_of_owner(&self, source: &Source) -> Result<Option<Source>, StoreError> {
         let platform = &source.platform;
         let rules = self.rules.get();
-        let private = rules.doors.owner(platform).and_then(|owner| {
+        let private = rules.access.owner(platform).and_then(|owner| {
             let adapter = self.platforms.adapter(platform)?;
             adapter.private_chat(owner)
         });
@@ -100,6 +100,6 @@ impl Inner {
             thread_id: home.thread_id.clone(),
         };
         let adapter = self.platforms.adapter(platform)?;
-        Some(adapter.source_of(&home, &opened))
+        Some(adapter.destination(&home, &opened))
     }
 }

@@ -26,17 +26,17 @@ use tracing::Instrument;
 use crate::config::{ChatsConfig, Config, PlatformConfig};
 use crate::delivery::{Address, ChatQueue, Outbox};
 use crate::domain::Button;
-use crate::domain::slash_command::{self, Command, Place, Typed};
+use crate::domain::slash_command::{self, Command, ParsedInput, Place};
 use crate::domain::{KeyRules, no_longer_here, session_key};
 use crate::events::{Bus, Event};
-use crate::metrics::{Met, Metrics};
+use crate::metrics::{MessageOutcome, Metrics};
 use crate::platform::{Platforms, local};
 use crate::reloadable::Reloadable;
 use crate::shutdown::Shutdown;
 use crate::store::retry_while_busy;
 use crate::store::{Delivery, Inbound, LocalMessage, Store, StoreError};
-use crate::turn::{Lease, Turns};
-pub use access::Doors;
+use crate::turn::{SessionLock, Turns};
+pub use access::AccessPolicy;
 pub use rights::{Rank, Right};
 
 #[derive(Clone)]
@@ -72,7 +72,7 @@ struct Inner {
 
 /// What a reload may change.
 struct Rules {
-    doors: Doors,
+    access: AccessPolicy,
     chats: ChatsConfig,
     /// The chats that platforms were configured to hand off to.
     homes: HashMap<String, String>,
@@ -85,7 +85,7 @@ impl Rules {
             Some((p.name.clone(), home.chat_id.clone()))
         };
         Rules {
-            doors: Doors::new(config),
+            access: AccessPolicy::new(config),
             chats: config.chats.clone(),
             homes: config.platforms.iter().filter_map(home_of).collect(),
         }
@@ -117,7 +117,7 @@ enum Belongs {
 
 /// A message's session, and the right to run its turn.
 enum Found {
-    Session(String, Lease),
+    Session(String, SessionLock),
     Left(String),
     Stopping,
 }
@@ -133,14 +133,14 @@ fn reply_to<'a>(inbound: &'a Inbound, session_id: &'a str) -> Address<'a> {
 }
 
 /// What the house itself says.
-struct Told {
+struct Notice {
     text: String,
     buttons: Vec<Button>,
 }
 
-impl From<String> for Told {
+impl From<String> for Notice {
     fn from(text: String) -> Self {
-        Told {
+        Notice {
             text,
             buttons: Vec::new(),
         }
@@ -191,7 +191,7 @@ impl Chats {
         let inner = self.inner.clone();
         self.inner.tracker.spawn(async move {
             let _recovered = inner.recovered.clone().drop_guard();
-            match inner.take_up().await {
+            match inner.recover_left().await {
                 Ok(()) | Err(StoreError::Cancelled) => {}
                 Err(error) => {
                     tracing::error!(%error, "what the last run left in the chats could not be taken up");
@@ -210,9 +210,11 @@ impl Chats {
         let source = local::source(chat_id, thread_id);
         let key = session_key(&source, &self.inner.keys);
         let (said, inbound) = self.inner.store.say_local(&key, &source, text).await?;
-        self.inner.metrics.met(local::NAME, Met::Accepted);
-        self.inner.bus.tell(local::told(&said));
-        self.inner.take_in(inbound, said.at).await;
+        self.inner
+            .metrics
+            .met(local::NAME, MessageOutcome::Accepted);
+        self.inner.bus.publish(local::told(&said));
+        self.inner.queue_inbound(inbound, said.at).await;
         Ok(said)
     }
 
@@ -262,13 +264,13 @@ impl Inner {
     /// Begins again when the session is deleted under it.
     async fn see_to(self: &Arc<Self>, mut inbound: Inbound) -> Result<(), StoreError> {
         let typed = slash_command::read(&inbound.text, Place::Chat);
-        if let Typed::Command(command, rest) = typed
+        if let ParsedInput::Command(command, rest) = typed
             && let Some(why) = self.refusal(&inbound, command, rest).await?
         {
             return self.dismiss(&inbound, why).await;
         }
         match typed {
-            Typed::Command(Command::Retry, _) => match self.retry(&inbound).await? {
+            ParsedInput::Command(Command::Retry, _) => match self.retry(&inbound).await? {
                 None => return Ok(()),
                 Some(Some(again)) => inbound = again,
                 Some(None) => {
@@ -276,19 +278,19 @@ impl Inner {
                     return self.dismiss(&inbound, said).await;
                 }
             },
-            Typed::Command(command, rest) => {
+            ParsedInput::Command(command, rest) => {
                 let said = self.perform(&inbound, command, rest).await?;
                 return self.dismiss(&inbound, said).await;
             }
-            Typed::NotHere(why) => return self.dismiss(&inbound, why).await,
-            Typed::Words => {}
+            ParsedInput::NotHere(why) => return self.dismiss(&inbound, why).await,
+            ParsedInput::Words => {}
         }
         let inbound = self.fetch_files(inbound).await?;
         loop {
-            let (session_id, lease) = match self.session_under_lease(&inbound).await? {
-                Found::Session(id, lease) => {
+            let (session_id, lock) = match self.session_under_lock(&inbound).await? {
+                Found::Session(id, lock) => {
                     tracing::Span::current().record("session", &id);
-                    (id, lease)
+                    (id, lock)
                 }
                 Found::Left(went_to) => {
                     return self
@@ -297,7 +299,7 @@ impl Inner {
                 }
                 Found::Stopping => return Ok(()),
             };
-            match self.answer(&inbound, &session_id, lease).await {
+            match self.answer(&inbound, &session_id, lock).await {
                 Ok(Some(sends)) => {
                     for delivery in &sends {
                         self.outbox.send(delivery).await;
@@ -318,8 +320,8 @@ impl Inner {
     }
 
     /// Answers a message that is not for the agent.
-    async fn dismiss(&self, inbound: &Inbound, said: impl Into<Told>) -> Result<(), StoreError> {
-        let Told { text, buttons } = said.into();
+    async fn dismiss(&self, inbound: &Inbound, said: impl Into<Notice>) -> Result<(), StoreError> {
+        let Notice { text, buttons } = said.into();
         let mut sends = self.outbox.text_messages(&reply_to(inbound, ""), &text);
         if let Some(last) = sends.last_mut() {
             last.extra.buttons = buttons;
@@ -333,7 +335,7 @@ impl Inner {
 
     /// The session that the chat is on, and the right to run its turn. While that was waited for, the chat may have
     /// moved; then it is waited for again.
-    async fn session_under_lease(&self, inbound: &Inbound) -> Result<Found, StoreError> {
+    async fn session_under_lock(&self, inbound: &Inbound) -> Result<Found, StoreError> {
         let belongs = || self.session_of(inbound);
         let mut wanted = match retry_while_busy(&self.stop, belongs).await? {
             Belongs::To(id) => id,
@@ -343,8 +345,8 @@ impl Inner {
             tracing::debug!(session = wanted, "a message waits for its turn");
             let conversation = || async { self.store.root(&wanted) };
             let conversation = retry_while_busy(&self.stop, conversation).await?;
-            let lease = tokio::select! {
-                lease = self.turns.leases.take(&conversation) => lease,
+            let lock = tokio::select! {
+                lock = self.turns.locks.take(&conversation) => lock,
                 () = self.draining.cancelled() => return Ok(Found::Stopping),
             };
             // Both may have come at once.
@@ -352,7 +354,7 @@ impl Inner {
                 return Ok(Found::Stopping);
             }
             match retry_while_busy(&self.stop, belongs).await? {
-                Belongs::To(now) if now == wanted => return Ok(Found::Session(wanted, lease)),
+                Belongs::To(now) if now == wanted => return Ok(Found::Session(wanted, lock)),
                 Belongs::To(now) => wanted = now,
                 Belongs::Left(went_to) => return Ok(Found::Left(went_to)),
             }
@@ -374,13 +376,13 @@ impl Inner {
         }
         let bound = self.store.bind_fresh_session(key, &inbound.source).await?;
         if bound.fresh {
-            self.tell_start(&bound.session_id, &inbound.source.platform);
+            self.publish_start(&bound.session_id, &inbound.source.platform);
         }
         Ok(Belongs::To(bound.session_id))
     }
 
-    fn tell_start(&self, session_id: &str, platform: &str) {
-        self.bus.tell(Event::SessionStarted {
+    fn publish_start(&self, session_id: &str, platform: &str) {
+        self.bus.publish(Event::SessionStarted {
             session_id: session_id.to_owned(),
             platform: platform.to_owned(),
             model: None,

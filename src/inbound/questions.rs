@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::delivery::CHOICE;
 use crate::domain::{ChatType, Source, session_key};
 use crate::inbound::{Inner, Rank, Right, accept};
-use crate::platform::{Platform, Press};
+use crate::platform::{ButtonPress, Platform};
 use crate::store::retry_while_busy;
 use crate::store::{Inbound, StoreError};
-use crate::turn::questions::{Asking, Fit, HeardInChat, Pressed, QuestionId};
+use crate::turn::questions::{AnswerFit, Asking, HeardInChat, Pressed, QuestionId};
 use crate::visible_text::markdown;
 
 /// What a message is while questions may be open.
@@ -38,11 +38,11 @@ struct Answerer {
 
 impl Answerer {
     /// Whether a question that `chat` shows is theirs to answer.
-    fn fit(self, source: &Source, asking: &Asking<'_>) -> Fit {
+    fn fit(self, source: &Source, asking: &Asking<'_>) -> AnswerFit {
         let own = is_asker(source, asking.chat) && (self.approves || !asking.is_approval);
         match self.is_owner || own {
-            true => Fit::Yes,
-            false => Fit::NotTheirs,
+            true => AnswerFit::Yes,
+            false => AnswerFit::NotTheirs,
         }
     }
 }
@@ -64,7 +64,7 @@ impl Inner {
             let here = session_key(asking.chat, &self.keys) == inbound.session_key;
             match here && !is_before(platform.as_deref(), inbound, at, asking) {
                 true => answerer.fit(source, asking),
-                false => Fit::No,
+                false => AnswerFit::No,
             }
         };
         let words = accept::unsigned(inbound);
@@ -101,7 +101,7 @@ impl Inner {
 
     /// The press of a button of a question. Only the message that shows the question, pressed by a person who may answer
     /// it, counts.
-    pub(super) fn hear_choice(self: &Arc<Self>, press: Press) {
+    pub(super) fn hear_choice(self: &Arc<Self>, press: ButtonPress) {
         let inner = self.clone();
         // The message may be there, and pressed, before its id is known. Other messages do not wait for that.
         self.tracker.spawn(async move {
@@ -114,13 +114,13 @@ impl Inner {
         });
     }
 
-    async fn judge_press(self: &Arc<Self>, press: Press) -> Result<(), StoreError> {
+    async fn judge_press(self: &Arc<Self>, press: ButtonPress) -> Result<(), StoreError> {
         let answerer = self.answerer(&presser(&press.source)).await?;
         let fits = |asking: &Asking<'_>| {
             let message = asking.shown.contains(&press.message_id);
             match is_same_chat(&press.source, asking.chat) && message {
                 true => answerer.fit(&press.source, asking),
-                false => Fit::No,
+                false => AnswerFit::No,
             }
         };
         let questions = &self.turns.questions;
@@ -130,8 +130,10 @@ impl Inner {
         };
         match pressed {
             // The turn that asked takes the buttons away.
-            Pressed::Chosen(choice) => self.answer_press(press, &choice, None),
-            Pressed::NotTheirs => self.answer_press(press, "This question is not for you.", None),
+            Pressed::Chosen(choice) => self.acknowledge_button(press, &choice, None),
+            Pressed::NotTheirs => {
+                self.acknowledge_button(press, "This question is not for you.", None)
+            }
             Pressed::NotOpen => {
                 // A button of an earlier daemon's question, or data that a program made up: that changes no message which
                 // others need.
@@ -142,7 +144,7 @@ impl Inner {
                 let own = answerer.is_owner || press.source.chat_type == ChatType::Dm;
                 let text = (own && !questions.any(shows))
                     .then(|| format!("{}\n\n(no longer open)", markdown(&press.text)));
-                self.answer_press(press, "That question is no longer open.", text);
+                self.acknowledge_button(press, "That question is no longer open.", text);
             }
         }
         Ok(())
@@ -150,9 +152,9 @@ impl Inner {
 
     async fn answerer(&self, source: &Source) -> Result<Answerer, StoreError> {
         let rules = self.rules.get();
-        let rank = || async { rules.doors.rank(&self.store, source) };
+        let rank = || async { rules.access.rank(&self.store, source) };
         let rank = retry_while_busy(&self.stop, rank).await?;
-        let may = |rank| rules.doors.may(&source.platform, rank, Right::Approvals);
+        let may = |rank| rules.access.may(&source.platform, rank, Right::Approvals);
         Ok(Answerer {
             is_owner: rank == Some(Rank::Owner),
             approves: rank.is_some_and(may),

@@ -1,7 +1,7 @@
 //! What a person may do with the bot, besides talking to it.
 
 use crate::domain::{ChatType, Source};
-use crate::inbound::{Doors, Inner};
+use crate::inbound::{AccessPolicy, Inner};
 use crate::platform::local;
 use crate::store::retry_while_busy;
 use crate::store::{Store, StoreError};
@@ -31,7 +31,7 @@ pub enum Right {
     OthersTurn,
 }
 
-impl Doors {
+impl AccessPolicy {
     /// The rank of the person who speaks or presses a button. `None`: they are not allowed at all.
     pub fn rank(&self, store: &Store, source: &Source) -> Result<Option<Rank>, StoreError> {
         // The socket has checked who writes there.
@@ -41,8 +41,8 @@ impl Doors {
         if !self.is_allowed(store, source)? {
             return Ok(None);
         }
-        let door = self.platforms.get(&source.platform);
-        Ok(door.map(|door| door.rank(source)))
+        let platform_access = self.platforms.get(&source.platform);
+        Ok(platform_access.map(|platform_access| platform_access.rank(source)))
     }
 
     /// Whether a person of this rank has the right on this platform.
@@ -50,7 +50,7 @@ impl Doors {
         let trusts_users = self
             .platforms
             .get(platform)
-            .is_some_and(|door| door.access.trusts_users);
+            .is_some_and(|platform_access| platform_access.access.trusts_users);
         let least = match right {
             Right::OthersTurn => Rank::AllowedUser,
             _ if trusts_users => Rank::AllowedUser,
@@ -65,7 +65,7 @@ impl Doors {
     }
 }
 
-impl crate::inbound::access::Door {
+impl crate::inbound::access::PlatformAccess {
     /// The rank of a person who is allowed.
     pub(super) fn rank(&self, source: &Source) -> Rank {
         // What is posted to a channel has no author.
@@ -88,9 +88,9 @@ impl Inner {
     /// Whether the person who speaks or presses a button has this right.
     pub(super) async fn may(&self, source: &Source, right: Right) -> Result<bool, StoreError> {
         let rules = self.rules.get();
-        let rank = || async { rules.doors.rank(&self.store, source) };
+        let rank = || async { rules.access.rank(&self.store, source) };
         let rank = retry_while_busy(&self.stop, rank).await?;
-        Ok(rank.is_some_and(|rank| rules.doors.may(&source.platform, rank, right)))
+        Ok(rank.is_some_and(|rank| rules.access.may(&source.platform, rank, right)))
     }
 }
 
@@ -98,7 +98,7 @@ impl Inner {
 mod tests {
     use super::*;
     use crate::config::Access;
-    use crate::inbound::access::Door;
+    use crate::inbound::access::PlatformAccess;
 
     const RIGHTS: [Right; 5] = [
         Right::OtherSessions,
@@ -108,8 +108,8 @@ mod tests {
         Right::OthersTurn,
     ];
 
-    fn door(users: &[&str], owner: Option<&str>, home: Option<&str>) -> Door {
-        Door {
+    fn platform_access(users: &[&str], owner: Option<&str>, home: Option<&str>) -> PlatformAccess {
+        PlatformAccess {
             access: Access {
                 users: users.iter().map(|id| (*id).to_owned()).collect(),
                 owner: owner.map(str::to_owned),
@@ -131,11 +131,11 @@ mod tests {
     fn a_person_has_the_rank_that_they_are_named_for() {
         use ChatType::{Channel, Dm, Group};
         use Rank::{AllowedUser, Guest, Owner};
-        let alone = door(&["1"], None, None);
-        let several = door(&["1", "2"], None, Some("400"));
-        let named = door(&["1"], Some("3"), Some("400"));
-        let all = door(&["*"], None, None);
-        for (door, chat_type, chat, user, rank) in [
+        let alone = platform_access(&["1"], None, None);
+        let several = platform_access(&["1", "2"], None, Some("400"));
+        let named = platform_access(&["1"], Some("3"), Some("400"));
+        let all = platform_access(&["*"], None, None);
+        for (platform_access, chat_type, chat, user, rank) in [
             (&alone, Group, "-5", Some("1"), Owner),
             (&alone, Group, "-5", Some("9"), Guest),
             (&alone, Group, "-5", None, Guest),
@@ -152,20 +152,26 @@ mod tests {
             (&alone, Channel, "1", Some("1"), Guest),
         ] {
             let source = said(chat_type, chat, user);
-            assert_eq!(door.rank(&source), rank, "{source:?} at {door:?}");
+            assert_eq!(
+                platform_access.rank(&source),
+                rank,
+                "{source:?} at {platform_access:?}"
+            );
         }
     }
 
     #[test]
     fn rights_are_the_owners_unless_allowed_users_are_trusted() {
-        let doors = |trusts_users| {
-            let mut door = door(&["1", "2"], None, None);
-            door.access.trusts_users = trusts_users;
-            let mut doors = Doors::default();
-            doors.platforms.insert("discord".to_owned(), door);
-            doors
+        let access = |trusts_users| {
+            let mut platform_access = platform_access(&["1", "2"], None, None);
+            platform_access.access.trusts_users = trusts_users;
+            let mut access = AccessPolicy::default();
+            access
+                .platforms
+                .insert("discord".to_owned(), platform_access);
+            access
         };
-        let may = |trusts_users, rank, right| doors(trusts_users).may("discord", rank, right);
+        let may = |trusts_users, rank, right| access(trusts_users).may("discord", rank, right);
         for right in RIGHTS {
             assert!(may(false, Rank::Owner, right), "{right:?}");
             assert!(may(true, Rank::AllowedUser, right), "{right:?}");

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::inbound::Inner;
 use crate::store::{HeldBy, Inbound, StoreError};
-use crate::turn::{Lease, Waited, kept_busy};
+use crate::turn::{SessionLock, WaitOutcome, kept_busy};
 
 /// What a person reads who has stopped a wait.
 const STOPPED: &str = "Stopped. Your message was not processed.";
@@ -18,7 +18,7 @@ impl Inner {
     pub(super) async fn when_free<T, F>(
         self: &Arc<Self>,
         inbound: &Inbound,
-        lease: &Lease,
+        lock: &SessionLock,
         cancel: &CancellationToken,
         begin: impl FnMut() -> F,
     ) -> Result<Option<T>, StoreError>
@@ -38,13 +38,13 @@ impl Inner {
         };
         let waited = self
             .turns
-            .when_free(lease, &self.stop, quit, tell, begin)
+            .when_free(lock, &self.stop, quit, tell, begin)
             .await?;
         let why = match waited {
-            Waited::Begun(begun) => return Ok(Some(begun)),
-            Waited::StillHeld(by) => kept_busy(&by),
-            Waited::Quit if self.draining.is_cancelled() => return Ok(None),
-            Waited::Quit => STOPPED.to_owned(),
+            WaitOutcome::Begun(begun) => return Ok(Some(begun)),
+            WaitOutcome::StillHeld(by) => kept_busy(&by),
+            WaitOutcome::Quit if self.draining.is_cancelled() => return Ok(None),
+            WaitOutcome::Quit => STOPPED.to_owned(),
         };
         self.dismiss(inbound, why).await?;
         Ok(None)

@@ -102,27 +102,27 @@ pub struct Metrics {
 
 /// How a message from a chat was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
+pub enum MessageOutcome {
     Accepted,
     Duplicate,
     Denied,
     Stranger,
 }
 
-impl Met {
+impl MessageOutcome {
     fn as_str(self) -> &'static str {
         match self {
-            Met::Accepted => "accepted",
-            Met::Duplicate => "duplicate",
-            Met::Denied => "denied",
-            Met::Stranger => "stranger",
+            MessageOutcome::Accepted => "accepted",
+            MessageOutcome::Duplicate => "duplicate",
+            MessageOutcome::Denied => "denied",
+            MessageOutcome::Stranger => "stranger",
         }
     }
 }
 
 /// Why a message had to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Waited {
+pub enum WaitReason {
     /// For our own pace, which keeps to the platform's limits.
     Pace,
     /// The platform asked for it.
@@ -291,20 +291,20 @@ impl Metrics {
         self.retries.get_or_create(&[PLATFORM.with(platform)]).inc();
     }
 
-    pub fn waited(&self, platform: &str, why: Waited, how_long: Duration) {
+    pub fn waited(&self, platform: &str, why: WaitReason, how_long: Duration) {
         if how_long < WAIT {
             return;
         }
         let cause = match why {
-            Waited::Pace => "pace",
-            Waited::Asked => "asked",
+            WaitReason::Pace => "pace",
+            WaitReason::Asked => "asked",
         };
         self.waits.at(platform, cause).inc();
         let seconds = self.wait_seconds.at(platform, cause);
         seconds.inc_by(how_long.as_secs_f64());
     }
 
-    pub fn met(&self, platform: &str, how: Met) {
+    pub fn met(&self, platform: &str, how: MessageOutcome) {
         self.inbound.at(platform, how.as_str()).inc();
     }
 
@@ -372,9 +372,9 @@ mod tests {
         metrics.stage_reached("local", HandoffStage::Bound, 0.002);
         metrics.stage_reached("local", HandoffStage::Bound, -5.0);
         metrics.turn_ended("echo", "answered", Duration::from_millis(20));
-        metrics.waited("telegram", Waited::Pace, Duration::from_micros(10));
-        metrics.waited("telegram", Waited::Asked, Duration::from_millis(1500));
-        metrics.met("telegram", Met::Stranger);
+        metrics.waited("telegram", WaitReason::Pace, Duration::from_micros(10));
+        metrics.waited("telegram", WaitReason::Asked, Duration::from_millis(1500));
+        metrics.met("telegram", MessageOutcome::Stranger);
         database.busy.inc();
         database.group.observe(3.0);
         let text = metrics.text(&Now {

@@ -17,7 +17,7 @@ pub(super) async fn save_file(
     largest: u64,
     from: std::fs::File,
 ) -> Result<(), PlatformError> {
-    let own = |e: std::io::Error| PlatformError::NotYet(format!("{}: {e}", to.display()));
+    let own = |e: std::io::Error| PlatformError::Storage(format!("{}: {e}", to.display()));
     let mut file = tokio::fs::File::create(to).await.map_err(own)?;
     let mut from = tokio::fs::File::from_std(from).take(largest + 1);
     let length = tokio::io::copy(&mut from, &mut file).await.map_err(own)?;
@@ -39,7 +39,7 @@ pub(super) async fn save(
     largest: u64,
     mut chunks: impl Stream<Item = Result<Vec<u8>, PlatformError>> + Unpin,
 ) -> Result<(), PlatformError> {
-    let own = |e: std::io::Error| PlatformError::NotYet(format!("{}: {e}", to.display()));
+    let own = |e: std::io::Error| PlatformError::Storage(format!("{}: {e}", to.display()));
     let mut file = tokio::fs::File::create(to).await.map_err(own)?;
     let mut length = 0u64;
     loop {

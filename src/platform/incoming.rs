@@ -9,15 +9,15 @@ use crate::store::StoreError;
 
 /// Something that happened in a chat.
 #[derive(Debug, Clone)]
-pub enum Incoming {
-    Said(Said),
+pub enum InboundEvent {
+    Message(InboundMessage),
     /// A message was changed after it was sent.
     Changed {
         source: Source,
         message_id: String,
         text: String,
     },
-    Pressed(Press),
+    Pressed(ButtonPress),
     /// A chat has another id now. It is the same chat.
     Moved {
         platform: &'static str,
@@ -28,7 +28,7 @@ pub enum Incoming {
 
 /// A message.
 #[derive(Debug, Clone)]
-pub struct Said {
+pub struct InboundMessage {
     pub source: Source,
     /// The platform's own, unique in its chat.
     pub message_id: String,
@@ -42,7 +42,7 @@ pub struct Said {
 
 /// A button below a message of ours was pressed.
 #[derive(Debug, Clone)]
-pub struct Press {
+pub struct ButtonPress {
     /// Of the one who pressed it.
     pub source: Source,
     pub id: String,
@@ -57,17 +57,17 @@ pub struct Press {
 #[async_trait]
 pub trait Inbox: Send + Sync {
     /// Returns when it is kept, or need not be. An error means that it must be brought again.
-    async fn take(&self, incoming: Incoming) -> Result<(), StoreError>;
+    async fn accept(&self, incoming: InboundEvent) -> Result<(), StoreError>;
 }
 
 /// What a listening adapter holds of the house.
-pub struct Line {
+pub struct ListenContext {
     pub inbox: Arc<dyn Inbox>,
     /// Told when the platform has answered: what was wrong before no longer is.
     pub alive: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Line {
+impl ListenContext {
     pub fn alive(&self) {
         (self.alive)();
     }

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Capabilities, Outgoing, Platform, PlatformError};
+use super::{Capabilities, OutboundMessage, Platform, PlatformError};
 use crate::domain::{ChatType, Source};
 use crate::domain::{HomeChannel, ThreadOutcome};
 use crate::events::{Bus, Event};
@@ -78,7 +78,7 @@ impl Platform for Local {
         })
     }
 
-    fn source_of(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
+    fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
         let (thread, name) = match opened {
             ThreadOutcome::Thread { id, title, .. } => (Some(id.as_str()), Some(title.clone())),
             ThreadOutcome::Chat { .. } => (home.thread_id.as_deref(), home.name.clone()),
@@ -96,7 +96,7 @@ impl Platform for Local {
     async fn send(
         &self,
         to: &Source,
-        what: Outgoing<'_>,
+        what: OutboundMessage<'_>,
         send_key: &str,
     ) -> Result<String, PlatformError> {
         let message = self
@@ -104,14 +104,14 @@ impl Platform for Local {
             .send_local(to, what.text, send_key)
             .await
             .map_err(explain)?;
-        self.bus.tell(told(&message));
+        self.bus.publish(told(&message));
         Ok(message.id.to_string())
     }
 }
 
 fn explain(error: StoreError) -> PlatformError {
     match error.is_transient() {
-        true => PlatformError::NotYet(error.to_string()),
+        true => PlatformError::Storage(error.to_string()),
         false => PlatformError::Permanent(error.to_string()),
     }
 }

@@ -15,11 +15,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use incoming::{Inbox, Incoming, Line, Press, Said};
-pub use outgoing::Outgoing;
+pub use incoming::{ButtonPress, InboundEvent, InboundMessage, Inbox, ListenContext};
+pub use outgoing::OutboundMessage;
 pub use pace::{Pace, Rate};
-pub use registry::{Availability, PlatformStatus, Platforms, Standing};
-pub use retry::{Effort, Tries, Unsent, with_retries};
+pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
+pub use retry::{CallEffort, CallFailure, RetryPolicy, with_retries};
 
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
 
@@ -44,7 +44,7 @@ pub enum PlatformError {
     },
     /// Our own house is not ready: the embedded platform's database is locked or full. Tried until it is.
     #[error("{0}")]
-    NotYet(String),
+    Storage(String),
 }
 
 impl PlatformError {
@@ -140,7 +140,7 @@ pub trait Platform: Send + Sync {
     async fn connect(&self) -> Result<(), PlatformError>;
 
     /// Looks whether a handoff to this home would find what it needs.
-    async fn examine(&self, _home: Option<&HomeChannel>) -> Vec<Finding> {
+    async fn diagnose(&self, _home: Option<&HomeChannel>) -> Vec<Finding> {
         Vec::new()
     }
 
@@ -155,7 +155,7 @@ pub trait Platform: Send + Sync {
     }
 
     /// Hears what is said there and puts it into the line's inbox, until it no longer can; then it is connected anew.
-    async fn listen(&self, _line: &Line) -> PlatformError {
+    async fn listen(&self, _context: &ListenContext) -> PlatformError {
         std::future::pending().await
     }
 
@@ -169,7 +169,7 @@ pub trait Platform: Send + Sync {
     ) -> Result<ThreadOutcome, PlatformError>;
 
     /// The source that the person's next message there will have.
-    fn source_of(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source;
+    fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source;
 
     /// The private chat with a person, where their id tells it.
     fn private_chat(&self, _user_id: &str) -> Option<Source> {
@@ -177,7 +177,7 @@ pub trait Platform: Send + Sync {
     }
 
     /// A long text in as many messages as it takes. The same text gives the same pieces.
-    fn pieces(&self, markdown: &str) -> Vec<String> {
+    fn split(&self, markdown: &str) -> Vec<String> {
         vec![markdown.to_owned()]
     }
 
@@ -188,12 +188,12 @@ pub trait Platform: Send + Sync {
     async fn send(
         &self,
         to: &Source,
-        what: Outgoing<'_>,
+        what: OutboundMessage<'_>,
         send_key: &str,
     ) -> Result<String, PlatformError>;
 
     /// How often a message of this chat may be changed while an answer streams; `None` where messages stay as they are.
-    fn edits_every(&self, _to: &Source) -> Option<Duration> {
+    fn edit_interval(&self, _to: &Source) -> Option<Duration> {
         None
     }
 
@@ -202,15 +202,15 @@ pub trait Platform: Send + Sync {
         &self,
         _to: &Source,
         _message_id: &str,
-        _what: Outgoing<'_>,
+        _what: OutboundMessage<'_>,
     ) -> Result<(), PlatformError> {
         Err(PlatformError::Permanent(
             "messages cannot be changed there".into(),
         ))
     }
 
-    /// Shows for a few seconds that an answer is being written; `None` where that cannot be shown, else how long it shows.
-    fn typing_lasts(&self) -> Option<Duration> {
+    /// QuestionDisplay for a few seconds that an answer is being written; `None` where that cannot be shown, else how long it shows.
+    fn typing_interval(&self) -> Option<Duration> {
         None
     }
 
@@ -218,7 +218,7 @@ pub trait Platform: Send + Sync {
         Ok(())
     }
 
-    /// Shows that a message was seen and waits for those before it.
+    /// QuestionDisplay that a message was seen and waits for those before it.
     async fn acknowledge(&self, _source: &Source, _message_id: &str) -> Result<(), PlatformError> {
         Ok(())
     }
@@ -229,7 +229,11 @@ pub trait Platform: Send + Sync {
     }
 
     /// Tells who pressed a button what came of it.
-    async fn answer_press(&self, _press: &Press, _said: &str) -> Result<(), PlatformError> {
+    async fn acknowledge_button(
+        &self,
+        _press: &ButtonPress,
+        _said: &str,
+    ) -> Result<(), PlatformError> {
         Ok(())
     }
 

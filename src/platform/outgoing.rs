@@ -6,17 +6,17 @@ use crate::domain::Button;
 
 /// One message. Its text is Markdown, which the platform shows as well as it can.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Outgoing<'a> {
+pub struct OutboundMessage<'a> {
     pub text: &'a str,
     pub file: Option<&'a Path>,
     pub buttons: &'a [Button],
 }
 
-impl<'a> From<&'a str> for Outgoing<'a> {
+impl<'a> From<&'a str> for OutboundMessage<'a> {
     fn from(text: &'a str) -> Self {
-        Outgoing {
+        OutboundMessage {
             text,
-            ..Outgoing::default()
+            ..OutboundMessage::default()
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use super::{Inbox, Line, Platform, PlatformError};
+use super::{Inbox, ListenContext, Platform, PlatformError};
 use crate::clock;
 use crate::config::settings::find;
 use crate::config::{Config, PLATFORMS, PlatformConfig};
@@ -24,7 +24,7 @@ const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
+pub enum ConnectionState {
     Up,
     /// It was up, and something is wrong with it now; it is tried again and again.
     Degraded,
@@ -34,14 +34,14 @@ pub enum Standing {
     Off,
 }
 
-impl Standing {
+impl ConnectionState {
     pub fn as_str(self) -> &'static str {
         match self {
-            Standing::Up => "up",
-            Standing::Degraded => "degraded",
-            Standing::Connecting => "connecting",
-            Standing::Down => "down",
-            Standing::Off => "off",
+            ConnectionState::Up => "up",
+            ConnectionState::Degraded => "degraded",
+            ConnectionState::Connecting => "connecting",
+            ConnectionState::Down => "down",
+            ConnectionState::Off => "off",
         }
     }
 }
@@ -49,7 +49,7 @@ impl Standing {
 #[derive(Debug, Clone)]
 pub struct PlatformStatus {
     pub name: String,
-    pub standing: Standing,
+    pub state: ConnectionState,
     pub detail: Option<String>,
     pub home: Option<HomeChannel>,
     /// The id of the person who owns the bot there.
@@ -78,15 +78,15 @@ struct Entry {
 
 impl Entry {
     fn new(settings: &PlatformConfig, adapter: Option<Arc<dyn Platform>>) -> Entry {
-        let (standing, detail) = match off_reason(settings, adapter.is_some()) {
-            Some(reason) => (Standing::Off, Some(reason)),
-            None => (Standing::Connecting, None),
+        let (state, detail) = match off_reason(settings, adapter.is_some()) {
+            Some(reason) => (ConnectionState::Off, Some(reason)),
+            None => (ConnectionState::Connecting, None),
         };
         Entry {
-            adapter: adapter.filter(|_| standing != Standing::Off),
+            adapter: adapter.filter(|_| state != ConnectionState::Off),
             status: PlatformStatus {
                 name: settings.name.clone(),
-                standing,
+                state,
                 detail,
                 home: settings.home_channel.clone(),
                 owner: settings.access.owner().map(str::to_owned),
@@ -103,7 +103,7 @@ pub struct Platforms {
     entries: Arc<Mutex<BTreeMap<String, Entry>>>,
     changed: Arc<Notify>,
     /// The same for any number of listeners.
-    standings: watch::Sender<()>,
+    states_changed: watch::Sender<()>,
     bus: Bus,
 }
 
@@ -121,7 +121,7 @@ impl Platforms {
         Platforms {
             entries: Arc::new(Mutex::new(entries)),
             changed: Arc::default(),
-            standings: watch::Sender::default(),
+            states_changed: watch::Sender::default(),
             bus,
         }
     }
@@ -137,7 +137,7 @@ impl Platforms {
         {
             platforms.set(
                 &settings.name,
-                Standing::Connecting,
+                ConnectionState::Connecting,
                 Some("no daemon to ask".into()),
             );
         }
@@ -193,25 +193,25 @@ impl Platforms {
         stop: &CancellationToken,
     ) {
         let entry = Entry::new(settings, adapter);
-        let (state, detail) = (entry.status.standing.as_str(), entry.status.detail.clone());
+        let (state, detail) = (entry.status.state.as_str(), entry.status.detail.clone());
         let before = self.locked(|entries| entries.insert(settings.name.clone(), entry));
         if let Some(before) = before {
             before.stop.cancel();
         }
-        self.bus.tell(Event::PlatformChanged {
+        self.bus.publish(Event::PlatformChanged {
             platform: settings.name.clone(),
             state,
             detail,
         });
         self.changed.notify_one();
-        self.standings.send_replace(());
+        self.states_changed.send_replace(());
         self.begin(&settings.name, inbox, tracker, stop);
     }
 
     async fn supervise(&self, adapter: Arc<dyn Platform>, inbox: Arc<dyn Inbox>) {
         let name = adapter.name();
         let this = self.clone();
-        let line = Line {
+        let context = ListenContext {
             inbox,
             alive: Box::new(move || this.alive(name)),
         };
@@ -219,7 +219,7 @@ impl Platforms {
         loop {
             let begun = Instant::now();
             // A panic in an adapter is a fault of that adapter.
-            let error = match caught(self.connect_and_listen(adapter.as_ref(), &line)).await {
+            let error = match caught(self.connect_and_listen(adapter.as_ref(), &context)).await {
                 Ok(error) => error,
                 Err(panicked) => PlatformError::transient(panicked.to_string()),
             };
@@ -231,7 +231,7 @@ impl Platforms {
                         reason,
                         "platform down"
                     );
-                    return self.set(name, Standing::Down, Some(reason));
+                    return self.set(name, ConnectionState::Down, Some(reason));
                 }
                 PlatformError::Transient {
                     reason,
@@ -241,7 +241,7 @@ impl Platforms {
                     self.failing(name, reason);
                     retry_after
                 }
-                PlatformError::NotYet(reason) | PlatformError::Unauthorized(reason) => {
+                PlatformError::Storage(reason) | PlatformError::Unauthorized(reason) => {
                     self.failing(name, reason);
                     None
                 }
@@ -258,15 +258,19 @@ impl Platforms {
     }
 
     /// Returns why it no longer can.
-    async fn connect_and_listen(&self, adapter: &dyn Platform, line: &Line) -> PlatformError {
+    async fn connect_and_listen(
+        &self,
+        adapter: &dyn Platform,
+        context: &ListenContext,
+    ) -> PlatformError {
         if let Err(error) = adapter.connect().await {
             return error;
         }
         // After a fault, only what it hears shows that it is well again.
-        if self.standing(adapter.name()) != Some(Standing::Degraded) {
+        if self.state(adapter.name()) != Some(ConnectionState::Degraded) {
             self.alive(adapter.name());
         }
-        adapter.listen(line).await
+        adapter.listen(context).await
     }
 
     fn failing(&self, name: &str, reason: String) {
@@ -276,35 +280,35 @@ impl Platforms {
             reason,
             "platform not well"
         );
-        let standing = match self.standing(name) {
-            Some(Standing::Up | Standing::Degraded) => Standing::Degraded,
-            _ => Standing::Connecting,
+        let state = match self.state(name) {
+            Some(ConnectionState::Up | ConnectionState::Degraded) => ConnectionState::Degraded,
+            _ => ConnectionState::Connecting,
         };
-        self.set(name, standing, Some(reason));
+        self.set(name, state, Some(reason));
     }
 
     /// The platform answers.
     pub(super) fn alive(&self, name: &str) {
-        if self.standing(name) != Some(Standing::Up) {
+        if self.state(name) != Some(ConnectionState::Up) {
             tracing::info!(
                 message_id = journal_ids::PLATFORM_UP,
                 platform = name,
                 "platform up"
             );
-            self.set(name, Standing::Up, None);
+            self.set(name, ConnectionState::Up, None);
         }
     }
 
-    fn standing(&self, name: &str) -> Option<Standing> {
-        self.locked(|entries| Some(entries.get(name)?.status.standing))
+    fn state(&self, name: &str) -> Option<ConnectionState> {
+        self.locked(|entries| Some(entries.get(name)?.status.state))
     }
 
-    fn set(&self, name: &str, standing: Standing, detail: Option<String>) {
+    fn set(&self, name: &str, state: ConnectionState, detail: Option<String>) {
         let told = self.locked(|entries| {
             let status = &mut entries.get_mut(name)?.status;
-            let changed = status.standing != standing;
+            let changed = status.state != state;
             let news = changed || status.detail != detail;
-            status.standing = standing;
+            status.state = state;
             status.detail.clone_from(&detail);
             if changed {
                 status.since = clock::now();
@@ -312,36 +316,36 @@ impl Platforms {
             news.then_some(())
         });
         if told.is_some() {
-            self.bus.tell(Event::PlatformChanged {
+            self.bus.publish(Event::PlatformChanged {
                 platform: name.to_owned(),
-                state: standing.as_str(),
+                state: state.as_str(),
                 detail,
             });
             self.changed.notify_one();
-            self.standings.send_replace(());
+            self.states_changed.send_replace(());
         }
     }
 
-    /// Resolves when any platform's standing changes. For one listener, the queue.
+    /// Resolves when any platform's state changes. For one listener, the queue.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
     /// The adapter of a platform as soon as it is up. `None`: it is off or down, and waiting will not change that.
     pub async fn when_up(&self, name: &str) -> Option<Arc<dyn Platform>> {
-        let mut standings = self.standings.subscribe();
+        let mut states_changed = self.states_changed.subscribe();
         loop {
-            let (standing, adapter) = self.locked(|entries| {
+            let (state, adapter) = self.locked(|entries| {
                 let entry = entries.get(name)?;
-                Some((entry.status.standing, entry.adapter.clone()))
+                Some((entry.status.state, entry.adapter.clone()))
             })?;
-            match standing {
-                Standing::Up | Standing::Degraded => return adapter,
-                Standing::Connecting => {
+            match state {
+                ConnectionState::Up | ConnectionState::Degraded => return adapter,
+                ConnectionState::Connecting => {
                     tracing::debug!(platform = name, "waiting for the platform to be up");
-                    standings.changed().await.ok()?;
+                    states_changed.changed().await.ok()?;
                 }
-                Standing::Down | Standing::Off => return None,
+                ConnectionState::Down | ConnectionState::Off => return None,
             }
         }
     }
@@ -405,7 +409,7 @@ impl Platforms {
     pub fn connecting(&self) -> Vec<String> {
         let all = self.all();
         all.into_iter()
-            .filter(|p| p.standing == Standing::Connecting)
+            .filter(|p| p.state == ConnectionState::Connecting)
             .map(|p| p.name)
             .collect()
     }
@@ -416,14 +420,14 @@ impl Platforms {
                 return Availability::Unknown;
             };
             let detail = status.detail.clone();
-            match status.standing {
-                Standing::Off | Standing::Down => {
+            match status.state {
+                ConnectionState::Off | ConnectionState::Down => {
                     Availability::Off(detail.unwrap_or_else(|| "it is off".into()))
                 }
                 _ if status.home.is_none() => Availability::NoHome,
-                Standing::Connecting => Availability::Connecting(detail),
+                ConnectionState::Connecting => Availability::Connecting(detail),
                 // Half of it may work; a handoff will see.
-                Standing::Up | Standing::Degraded => Availability::Up,
+                ConnectionState::Up | ConnectionState::Degraded => Availability::Up,
             }
         })
     }

@@ -6,15 +6,15 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::PlatformError;
-use crate::metrics::{Metrics, Waited};
+use crate::metrics::{Metrics, WaitReason};
 
-/// Tries before a call counts as failed.
+/// RetryPolicy before a call counts as failed.
 const ATTEMPTS: u32 = 5;
 /// The same for a platform that asks for patience: what it says when is known to help.
 const ASKED_TO_WAIT: u32 = 20;
-/// Tries of a file that may have arrived, before no other follows.
+/// RetryPolicy of a file that may have arrived, before no other follows.
 const FILE_TRIES: u32 = 3;
-/// Tries with credentials that are refused, before whoever supervises the platform is waited for.
+/// RetryPolicy with credentials that are refused, before whoever supervises the platform is waited for.
 const REFUSED: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
@@ -25,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How long it is worth trying.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tries {
+pub enum RetryPolicy {
     /// Somebody waits for the outcome.
     Few,
     /// Until it is done or refused: nothing else would become of it.
@@ -34,28 +34,28 @@ pub enum Tries {
 
 /// How a call is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Effort {
-    tries: Tries,
+pub struct CallEffort {
+    tries: RetryPolicy,
     /// What it moves is large. The adapter itself sees whether it stands still, and a repeat is dear: after a few tries that
     /// may have arrived no other follows.
     file: bool,
 }
 
-impl Effort {
-    pub fn file(tries: Tries) -> Effort {
-        Effort { tries, file: true }
+impl CallEffort {
+    pub fn file(tries: RetryPolicy) -> CallEffort {
+        CallEffort { tries, file: true }
     }
 }
 
-impl From<Tries> for Effort {
-    fn from(tries: Tries) -> Effort {
-        Effort { tries, file: false }
+impl From<RetryPolicy> for CallEffort {
+    fn from(tries: RetryPolicy) -> CallEffort {
+        CallEffort { tries, file: false }
     }
 }
 
 /// Why a call came to nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unsent {
+pub enum CallFailure {
     /// With how often it was tried.
     Failed(String),
     /// The thread or message is no longer there.
@@ -66,13 +66,13 @@ pub enum Unsent {
     Stopping,
 }
 
-impl std::fmt::Display for Unsent {
+impl std::fmt::Display for CallFailure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Unsent::Failed(reason) | Unsent::Gone(reason) | Unsent::Unauthorized(reason) => {
-                f.write_str(reason)
-            }
-            Unsent::Stopping => f.write_str("hermesd is stopping"),
+            CallFailure::Failed(reason)
+            | CallFailure::Gone(reason)
+            | CallFailure::Unauthorized(reason) => f.write_str(reason),
+            CallFailure::Stopping => f.write_str("hermesd is stopping"),
         }
     }
 }
@@ -82,23 +82,23 @@ impl std::fmt::Display for Unsent {
 /// knows what became of it. Once the daemon is `draining`, a call under way goes on, and no other try follows it.
 pub async fn with_retries<T, F, R>(
     platform: &str,
-    effort: impl Into<Effort>,
+    effort: impl Into<CallEffort>,
     metrics: &Metrics,
     draining: &CancellationToken,
     ready: impl Fn() -> R,
     mut call: impl FnMut(bool) -> F,
-) -> Result<T, Unsent>
+) -> Result<T, CallFailure>
 where
     F: Future<Output = Result<T, PlatformError>>,
     R: Future<Output = ()>,
 {
-    let Effort { tries, file } = effort.into();
+    let CallEffort { tries, file } = effort.into();
     let mut wait = FIRST_WAIT;
     let (mut failed, mut put_off, mut lost, mut refused) = (0, 0, 0, 0);
     loop {
         let asked = Instant::now();
         ready().await;
-        metrics.waited(platform, Waited::Pace, asked.elapsed());
+        metrics.waited(platform, WaitReason::Pace, asked.elapsed());
         let calling = call(lost > 0);
         let outcome = match file {
             true => Ok(calling.await),
@@ -106,8 +106,8 @@ where
         };
         let (reason, retry_after) = match outcome {
             Ok(Ok(value)) => return Ok(value),
-            Ok(Err(PlatformError::Permanent(reason))) => return Err(Unsent::Failed(reason)),
-            Ok(Err(PlatformError::Gone(reason))) => return Err(Unsent::Gone(reason)),
+            Ok(Err(PlatformError::Permanent(reason))) => return Err(CallFailure::Failed(reason)),
+            Ok(Err(PlatformError::Gone(reason))) => return Err(CallFailure::Gone(reason)),
             Ok(Err(PlatformError::Transient {
                 reason,
                 retry_after,
@@ -116,7 +116,7 @@ where
                 lost += u32::from(unsure);
                 (reason, retry_after)
             }
-            Ok(Err(PlatformError::NotYet(reason))) => {
+            Ok(Err(PlatformError::Storage(reason))) => {
                 tracing::warn!(platform, reason, "a call has to wait");
                 pause(wait, draining).await?;
                 wait = (wait * 2).min(LONGEST_OWN_WAIT);
@@ -125,7 +125,7 @@ where
             Ok(Err(PlatformError::Unauthorized(reason))) => {
                 refused += 1;
                 if refused >= REFUSED {
-                    return Err(Unsent::Unauthorized(reason));
+                    return Err(CallFailure::Unauthorized(reason));
                 }
                 (reason, None)
             }
@@ -137,18 +137,18 @@ where
         match retry_after {
             Some(after) => {
                 put_off += 1;
-                metrics.waited(platform, Waited::Asked, after);
+                metrics.waited(platform, WaitReason::Asked, after);
             }
             None => failed += 1,
         }
-        if tries == Tries::Few && (failed >= ATTEMPTS || put_off >= ASKED_TO_WAIT) {
-            return Err(Unsent::Failed(format!(
+        if tries == RetryPolicy::Few && (failed >= ATTEMPTS || put_off >= ASKED_TO_WAIT) {
+            return Err(CallFailure::Failed(format!(
                 "{reason} ({} tries)",
                 failed + put_off
             )));
         }
         if file && lost >= FILE_TRIES {
-            return Err(Unsent::Failed(format!(
+            return Err(CallFailure::Failed(format!(
                 "{reason} ({lost} tries, one of which may have arrived)"
             )));
         }
@@ -167,10 +167,10 @@ where
 }
 
 /// Waits before the next try, unless the daemon stops.
-async fn pause(wait: Duration, draining: &CancellationToken) -> Result<(), Unsent> {
+async fn pause(wait: Duration, draining: &CancellationToken) -> Result<(), CallFailure> {
     tokio::select! {
         biased;
-        () = draining.cancelled() => Err(Unsent::Stopping),
+        () = draining.cancelled() => Err(CallFailure::Stopping),
         () = tokio::time::sleep(wait) => Ok(()),
     }
 }
@@ -179,7 +179,7 @@ async fn pause(wait: Duration, draining: &CancellationToken) -> Result<(), Unsen
 mod tests {
     use super::*;
 
-    async fn tried<F>(effort: Effort, call: impl FnMut(bool) -> F) -> Result<u32, Unsent>
+    async fn tried<F>(effort: CallEffort, call: impl FnMut(bool) -> F) -> Result<u32, CallFailure>
     where
         F: Future<Output = Result<u32, PlatformError>>,
     {
@@ -202,23 +202,29 @@ mod tests {
             tokio::time::sleep(PATIENCE * 10).await;
             Ok(1)
         };
-        assert_eq!(tried(Effort::file(Tries::Endless), slow).await, Ok(1));
-        let unsent = tried(Tries::Few.into(), slow).await;
-        assert!(matches!(unsent, Err(Unsent::Failed(_))), "{unsent:?}");
+        assert_eq!(
+            tried(CallEffort::file(RetryPolicy::Endless), slow).await,
+            Ok(1)
+        );
+        let unsent = tried(RetryPolicy::Few.into(), slow).await;
+        assert!(matches!(unsent, Err(CallFailure::Failed(_))), "{unsent:?}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_file_that_may_have_arrived_is_repeated_a_few_times_and_others_without_end() {
         let mut calls = 0;
-        let unsent = tried(Effort::file(Tries::Endless), |_| {
+        let unsent = tried(CallEffort::file(RetryPolicy::Endless), |_| {
             calls += 1;
             async { Err(lost()) }
         });
         let unsent = unsent.await;
-        assert!(matches!(unsent, Err(Unsent::Failed(_))), "{unsent:?}");
+        assert!(matches!(unsent, Err(CallFailure::Failed(_))), "{unsent:?}");
         assert_eq!(calls, FILE_TRIES);
         // What never left us may be tried for as long as the network is away.
-        for effort in [Effort::file(Tries::Endless), Tries::Endless.into()] {
+        for effort in [
+            CallEffort::file(RetryPolicy::Endless),
+            RetryPolicy::Endless.into(),
+        ] {
             let mut calls = 0;
             let sent = tried(effort, |_| {
                 calls += 1;
@@ -235,12 +241,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn refused_credentials_are_given_back_to_the_supervision() {
         let mut calls = 0;
-        let unsent = tried(Tries::Endless.into(), |_| {
+        let unsent = tried(RetryPolicy::Endless.into(), |_| {
             calls += 1;
             async { Err(PlatformError::Unauthorized("no such token".into())) }
         });
         let unsent = unsent.await;
-        assert!(matches!(unsent, Err(Unsent::Unauthorized(_))), "{unsent:?}");
+        assert!(
+            matches!(unsent, Err(CallFailure::Unauthorized(_))),
+            "{unsent:?}"
+        );
         assert_eq!(calls, REFUSED);
     }
 }

@@ -11,4 +11,4 @@ pub(crate) use refusal::refuse;
 pub use refusal::{Refusal, RequestError, stopping};
 pub use rename::rename;
 pub use resolve::{ChosenBy, handed_off, resolve, resolve_unnamed};
-pub use terminal_notes::{Terminal, noted_sessions};
+pub use terminal_notes::{TerminalNames, noted_sessions};

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::clock;
 use crate::domain::Session;
 use crate::sessions::{RequestError, refuse};
-use crate::sessions::{Terminal, noted_sessions};
+use crate::sessions::{TerminalNames, noted_sessions};
 use crate::store::{Candidate, SessionMatch, Store};
 
 /// The session of this name, for every verb that takes one.
@@ -53,7 +53,7 @@ const ENDED_LONG_AGO: f64 = 86_400.0;
 pub async fn resolve_unnamed(
     store: &Store,
     tty: Option<&str>,
-    terminal: &Terminal,
+    terminal: &TerminalNames,
 ) -> Result<(Session, ChosenBy), RequestError> {
     if let Some(tty) = tty {
         let here = store.sessions_of_tty(tty).await?;
@@ -68,7 +68,7 @@ pub async fn resolve_unnamed(
 }
 
 /// The session that Hermes has noted for this terminal, if it exists and did not end long ago.
-fn noted(store: &Store, terminal: &Terminal) -> Result<Option<Session>, RequestError> {
+fn noted(store: &Store, terminal: &TerminalNames) -> Result<Option<Session>, RequestError> {
     let now = clock::now();
     let home = store.path().parent().unwrap_or(Path::new("."));
     for id in noted_sessions(home, terminal, now) {
@@ -176,7 +176,7 @@ mod tests {
         Candidate {
             session: Session {
                 ended_at: (!live).then_some(1.0),
-                ..Session::unborn(id, 0.0)
+                ..Session::unsaved(id, 0.0)
             },
             active_at: 0.0,
             recent,

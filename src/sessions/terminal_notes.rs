@@ -9,7 +9,7 @@ use serde_json::Value;
 
 /// A terminal, by the names that Hermes' CLI may have given it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Terminal {
+pub struct TerminalNames {
     /// Names of files such as `tty-dev-pts-3`, the best first.
     pub ids: Vec<String>,
     /// When it was opened. What was noted before is about another terminal of the same name.
@@ -26,7 +26,7 @@ const LONGEST: u64 = 64 * 1024;
 const MOST: usize = 16;
 
 /// The ids of the sessions that are noted for this terminal, the best first.
-pub fn noted_sessions(home: &Path, terminal: &Terminal, now: f64) -> Vec<String> {
+pub fn noted_sessions(home: &Path, terminal: &TerminalNames, now: f64) -> Vec<String> {
     let earliest = terminal.since.unwrap_or(0.0).max(now - OLDEST) - TOLERANCE;
     let ids = terminal.ids.iter().filter(|id| is_plain(id)).take(MOST);
     ids.filter_map(|id| noted(home, id, earliest)).collect()
@@ -68,8 +68,8 @@ mod tests {
         home
     }
 
-    fn terminal(ids: &[&str], since: Option<f64>) -> Terminal {
-        Terminal {
+    fn terminal(ids: &[&str], since: Option<f64>) -> TerminalNames {
+        TerminalNames {
             ids: ids.iter().map(|id| (*id).to_owned()).collect(),
             since,
         }

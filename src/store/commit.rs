@@ -15,7 +15,7 @@ use super::{REBUILD, StoreError, fulltext, messages};
 use crate::config::StoreOptions;
 use crate::journal_ids;
 use crate::metrics::Database;
-use crate::store::write_health::Trouble;
+use crate::store::write_health::WriteHealth;
 
 /// Jobs committed together at the most: a transaction has to stay short for the other programs.
 const GROUP: usize = 64;
@@ -47,7 +47,7 @@ pub(super) struct Committer {
     pub(super) last_write: Arc<AtomicU64>,
     pub(super) groups: Arc<AtomicU64>,
     pub(super) started: Instant,
-    pub(super) trouble: Trouble,
+    pub(super) write_health: WriteHealth,
     pub(super) meter: Database,
 }
 
@@ -144,7 +144,7 @@ impl Committer {
             self.meter.group.observe(group.len() as f64);
         }
         let failed = group.iter().find_map(|job| job.fault());
-        self.trouble.tell(outcome.as_ref().err().or(failed));
+        self.write_health.report(outcome.as_ref().err().or(failed));
         // Nothing was even begun, and every caller has its answer.
         if group.is_empty() {
             return;

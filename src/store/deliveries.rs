@@ -54,7 +54,7 @@ const OPEN: &str = "state IN ('pending', 'sending')";
 /// What a message has besides its text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Extra {
+pub struct DeliveryExtra {
     /// A copy of ours. Earlier versions kept the name of the file itself under `file`, which is not opened any more.
     #[serde(rename = "copy", skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
@@ -76,7 +76,7 @@ pub struct NewDelivery {
     pub session_id: String,
     pub handoff_id: Option<i64>,
     pub text: String,
-    pub extra: Extra,
+    pub extra: DeliveryExtra,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +86,7 @@ pub struct Delivery {
     pub source: Source,
     pub session_id: String,
     pub text: String,
-    pub extra: Extra,
+    pub extra: DeliveryExtra,
     pub state: DeliveryState,
     pub message_id: Option<String>,
 }
@@ -199,7 +199,7 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, Stor
         "INSERT INTO hermesd_deliveries (platform, source, session_id, handoff_id, send_key, text, extra, state, updated_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?8)",
     )?;
-    let extra = Some(&new.extra).filter(|extra| **extra != Extra::default());
+    let extra = Some(&new.extra).filter(|extra| **extra != DeliveryExtra::default());
     let extra = extra.and_then(|extra| serde_json::to_string(extra).ok());
     let id = insert.insert(params![
         new.source.platform,

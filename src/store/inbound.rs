@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::messages::NewMessage;
 use super::{
-    Begun, Delivery, NewDelivery, Store, StoreError, TurnEnd, deliveries, lineage, retract,
+    Delivery, NewDelivery, Store, StoreError, TurnEnd, TurnStart, deliveries, lineage, retract,
     sessions, turn_leases, turns,
 };
 use crate::clock;
@@ -212,7 +212,7 @@ impl Store {
         id: i64,
         session_id: &str,
         scribe: TranscriptWriter,
-    ) -> Result<Option<Begun>, StoreError> {
+    ) -> Result<Option<TurnStart>, StoreError> {
         let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
@@ -238,7 +238,7 @@ impl Store {
             } else if let Some((row, _)) = begun {
                 // Another turn of this session may have come and gone since: without this, its end would not be written.
                 turns::take_up(c, &session_id, row)?;
-                return Ok(Some(Begun::Ask(Some(row))));
+                return Ok(Some(TurnStart::Ask(Some(row))));
             }
             let message = NewMessage {
                 platform_message_id: Some(platform_id),

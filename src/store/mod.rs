@@ -66,7 +66,7 @@ pub use crate::config::StoreOptions;
 pub use crate::store::handoff_leases::Orphan;
 pub use crate::store::pairing::Person;
 pub use busy::BusyElsewhere;
-pub use deliveries::{Delivery, DeliveryState, Extra, NewDelivery};
+pub use deliveries::{Delivery, DeliveryExtra, DeliveryState, NewDelivery};
 pub use error::StoreError;
 pub use foreign::{Commits, ForeignCommits};
 pub use fulltext::REBUILD;
@@ -84,9 +84,9 @@ pub use routing::Bound;
 pub use schema::HERMES_SCHEMA_VERSION;
 pub use search::Hit;
 pub use sessions::{SessionFilter, SessionMatch};
-pub use terminals::{Candidate, Terminal, Typed};
+pub use terminals::{Candidate, Terminal, TypedMessage};
 pub use turn_leases::{HeldBy, RENEW_EVERY, TurnLease};
-pub use turns::{Begun, INTERRUPTED, TurnEnd};
+pub use turns::{INTERRUPTED, TurnEnd, TurnStart};
 
 /// A handle that any task may clone and use. The last one dropped closes the database, if [`Store::close`] did not.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use super::binding::{self, Displaced};
 use super::chat_columns::{self, CHAT_COLUMNS};
 use super::earlier::{self, Earlier};
 use super::{
-    Delivery, Extra, NewDelivery, Store, StoreError, deliveries, inbound, lenient, lineage,
+    Delivery, DeliveryExtra, NewDelivery, Store, StoreError, deliveries, inbound, lenient, lineage,
     routing, sessions,
 };
 use crate::clock;
@@ -246,7 +246,7 @@ pub(super) fn depart_from(
         session_id: session_id.to_owned(),
         handoff_id: None,
         text: farewell(&from.platform, went_to, earlier.is_some()),
-        extra: Extra::default(),
+        extra: DeliveryExtra::default(),
     };
     let note = deliveries::insert(c, &note)?;
     Ok(Some(Departure { from, note }))

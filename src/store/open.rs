@@ -33,7 +33,7 @@ pub(super) enum Journal {
 }
 
 /// A database that is ready to be written.
-pub(super) struct Opened {
+pub(super) struct OpenedDatabase {
     pub(super) connection: Connection,
     pub(super) journal: Journal,
     /// The schema that was rehearsed, by its cookie. `None`: the first write does that.
@@ -44,7 +44,7 @@ pub(super) fn open(
     path: &Path,
     mode: OpenMode,
     options: &StoreOptions,
-) -> Result<Opened, StoreError> {
+) -> Result<OpenedDatabase, StoreError> {
     let exists = path.try_exists().unwrap_or(true);
     let fresh = !(exists && path.metadata().is_ok_and(|m| m.len() > 0));
     if !fresh {
@@ -137,7 +137,7 @@ fn connect(
     mode: OpenMode,
     options: &StoreOptions,
     fresh: bool,
-) -> Result<Opened, StoreError> {
+) -> Result<OpenedDatabase, StoreError> {
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     if mode == OpenMode::Create {
         flags |= OpenFlags::SQLITE_OPEN_CREATE;
@@ -159,7 +159,7 @@ fn connect(
     let rehearsed = prepare(&mut connection, path, mode, options)?;
     // From here on the writer retries with jitter itself.
     connection.busy_timeout(Duration::ZERO)?;
-    Ok(Opened {
+    Ok(OpenedDatabase {
         connection,
         journal,
         rehearsed,

@@ -67,7 +67,7 @@ impl Store {
                 session_id: String::new(),
                 handoff_id: None,
                 text: words(&code),
-                extra: deliveries::Extra::default(),
+                extra: deliveries::DeliveryExtra::default(),
             };
             deliveries::insert(c, &note).map(Some)
         })
@@ -104,7 +104,7 @@ impl Store {
                     session_id: String::new(),
                     handoff_id: None,
                     text: welcome.clone(),
-                    extra: deliveries::Extra::default(),
+                    extra: deliveries::DeliveryExtra::default(),
                 };
                 deliveries::insert(c, &note)
             });

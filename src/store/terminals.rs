@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::messages::NewMessage;
 use super::sessions::{COLUMNS, NewSession};
-use super::{Begun, Store, StoreError, agents, lenient, lineage, sessions, turn_leases, turns};
+use super::{Store, StoreError, TurnStart, agents, lenient, lineage, sessions, turn_leases, turns};
 use crate::clock;
 use crate::domain::TranscriptWriter;
 use crate::domain::transcript::Role;
@@ -28,9 +28,9 @@ pub struct Candidate {
 
 /// What becomes of words that were typed in a terminal.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Typed {
+pub enum TypedMessage {
     /// In this session, which may be another row of the same conversation.
-    Begun(String, Begun),
+    Begun(String, TurnStart),
     /// The session is on a chat of this platform.
     OnChat(String),
     /// The session does not exist any more.
@@ -127,21 +127,21 @@ impl Store {
         session_id: &str,
         text: &str,
         scribe: TranscriptWriter,
-    ) -> Result<Typed, StoreError> {
+    ) -> Result<TypedMessage, StoreError> {
         let words = NewMessage::text(Role::User, text);
         let (id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change(move |c, changed| {
             let id = lineage::settle(c, changed, &id)?;
             let Some(session) = sessions::by_id(c, &id)? else {
-                return Ok(Typed::Deleted);
+                return Ok(TypedMessage::Deleted);
             };
             if !TERMINAL_SOURCES.contains(&session.source.as_str()) {
-                return Ok(Typed::OnChat(session.source));
+                return Ok(TypedMessage::OnChat(session.source));
             }
             turn_leases::take(c, &id, turn.as_deref())?;
             sessions::reopen(c, &id)?;
             let begun = turns::begin(c, &id, &words, scribe)?;
-            Ok(Typed::Begun(id, begun))
+            Ok(TypedMessage::Begun(id, begun))
         })
         .await
     }

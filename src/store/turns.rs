@@ -23,19 +23,19 @@ pub const INTERRUPTED: &str = "interrupted";
 
 /// How a turn begins.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Begun {
+pub enum TurnStart {
     /// The agent is to be asked; the row of the words, if we wrote it.
     Ask(Option<i64>),
     /// A daemon that is no more has asked already, and the agent has written this much of its answer.
     Asked(Option<String>),
 }
 
-impl Begun {
+impl TurnStart {
     /// Where the transcript ends that the agent is given.
     pub fn row(&self) -> Option<i64> {
         match self {
-            Begun::Ask(row) => *row,
-            Begun::Asked(_) => None,
+            TurnStart::Ask(row) => *row,
+            TurnStart::Asked(_) => None,
         }
     }
 }
@@ -55,7 +55,7 @@ impl Store {
         session_id: &str,
         text: &str,
         scribe: TranscriptWriter,
-    ) -> Result<Begun, StoreError> {
+    ) -> Result<TurnStart, StoreError> {
         let words = NewMessage::text(Role::User, text);
         let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change(move |c, changed| {
@@ -157,11 +157,11 @@ pub(super) fn begin(
     session_id: &str,
     words: &NewMessage,
     scribe: TranscriptWriter,
-) -> Result<Begun, StoreError> {
+) -> Result<TurnStart, StoreError> {
     if scribe == TranscriptWriter::Agent
         && let Some(asked) = asked_before(c, session_id, &words.content.encode())?
     {
-        return Ok(Begun::Asked(asked));
+        return Ok(TurnStart::Asked(asked));
     }
     let (row, kept, written) = match scribe {
         TranscriptWriter::Daemon => {
@@ -182,7 +182,7 @@ pub(super) fn begin(
          SET message_row = ?2, running = 1, words = ?3, rows_before = ?4, partial = NULL",
     )?
     .execute(params![session_id, row, words, rows_before])?;
-    Ok(Begun::Ask(written))
+    Ok(TurnStart::Ask(written))
 }
 
 /// A turn whose words we wrote before goes on.

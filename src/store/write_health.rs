@@ -13,11 +13,11 @@ enum Kind {
 
 /// What keeps the writer from writing.
 #[derive(Default)]
-pub(super) struct Trouble(Cell<Option<Kind>>);
+pub(super) struct WriteHealth(Cell<Option<Kind>>);
 
-impl Trouble {
+impl WriteHealth {
     /// What came of a write.
-    pub(super) fn tell(&self, fault: Option<&StoreError>) {
+    pub(super) fn report(&self, fault: Option<&StoreError>) {
         let kind = fault.and_then(|error| match error {
             StoreError::Busy(_) => Some(Kind::Locked),
             error if error.is_full() => Some(Kind::Full),
@@ -57,17 +57,17 @@ mod tests {
             .with_writer(move || writer.clone())
             .with_ansi(false)
             .finish();
-        let (busy, trouble) = (
+        let (busy, write_health) = (
             StoreError::Busy(Duration::from_secs(10)),
-            Trouble::default(),
+            WriteHealth::default(),
         );
         tracing::subscriber::with_default(lines, || {
-            trouble.tell(None);
-            trouble.tell(Some(&busy));
-            trouble.tell(Some(&busy));
-            trouble.tell(Some(&StoreError::Full));
-            trouble.tell(Some(&StoreError::Conflict("no trouble".into())));
-            trouble.tell(None);
+            write_health.report(None);
+            write_health.report(Some(&busy));
+            write_health.report(Some(&busy));
+            write_health.report(Some(&StoreError::Full));
+            write_health.report(Some(&StoreError::Conflict("no write_health".into())));
+            write_health.report(None);
         });
         let text = page.text();
         let lines: Vec<&str> = text.lines().collect();

@@ -13,10 +13,10 @@ use tokio::sync::{mpsc, oneshot};
 use super::StoreError;
 use super::checkpoint::Checkpoints;
 use super::commit::Committer;
-use super::open::{File, Journal, Opened};
+use super::open::{File, Journal, OpenedDatabase};
 use crate::config::StoreOptions;
 use crate::metrics::Database;
-use crate::store::write_health::Trouble;
+use crate::store::write_health::WriteHealth;
 
 /// Jobs that may wait; past it callers wait to hand theirs over.
 const QUEUE: usize = 1024;
@@ -157,7 +157,7 @@ impl Job for Nothing {
 
 impl Writer {
     pub(super) fn start(
-        opened: Opened,
+        opened: OpenedDatabase,
         options: StoreOptions,
         file: File,
         checkpoints: Option<Checkpoints>,
@@ -184,7 +184,7 @@ impl Writer {
             last_write: last_write.clone(),
             groups: groups.clone(),
             started,
-            trouble: Trouble::default(),
+            write_health: WriteHealth::default(),
             meter,
         };
         let thread = std::thread::Builder::new()

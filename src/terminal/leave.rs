@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::{Seat, Terminals};
+use super::{AttachedTerminal, Terminals};
 use crate::domain::TERMINAL_SOURCES;
 use crate::events::Event;
 use crate::store::retry_while_busy;
@@ -38,40 +38,44 @@ impl Reason {
 }
 
 impl Terminals {
-    /// Finalises the session of a seat; returns when that is done.
-    pub async fn leave(&self, seat: &Arc<Seat>, reason: Reason) {
+    /// Finalises the session of a terminal; returns when that is done.
+    pub async fn leave(&self, terminal: &Arc<AttachedTerminal>, reason: Reason) {
         {
             // Under the lock that a turn is taken under: none begins any more.
-            let _seats = self.inner.seats();
-            if seat.leaving.swap(true, Ordering::Relaxed) {
+            let _seats = self.inner.attached();
+            if terminal.leaving.swap(true, Ordering::Relaxed) {
                 return;
             }
         }
-        let interrupted = self.cut_off(seat).await;
+        let interrupted = self.cut_off(terminal).await;
         // Where nothing was ever said there is nothing that could end.
-        if *seat.born.lock().await {
-            self.close(&seat.session_id(), interrupted, reason.as_str())
+        if *terminal.born.lock().await {
+            self.close(&terminal.session_id(), interrupted, reason.as_str())
                 .await;
         }
         // Only now may somebody else sit down here: their session would have been ended.
-        self.inner.seats().remove(&seat.conversation);
+        self.inner.attached().remove(&terminal.conversation);
     }
 
-    /// The client of this seat, if it has one, is gone. Nobody waits but the daemon's stop.
-    pub fn abandon(&self, seat: impl Future<Output = Option<Arc<Seat>>> + Send + 'static) {
+    /// The client of this terminal, if it has one, is gone. Nobody waits but the daemon's stop.
+    pub fn abandon(
+        &self,
+        terminal: impl Future<Output = Option<Arc<AttachedTerminal>>> + Send + 'static,
+    ) {
         let this = self.clone();
         self.inner.tracker.spawn(async move {
-            if let Some(seat) = seat.await {
-                this.leave(&seat, Reason::Closed).await;
+            if let Some(terminal) = terminal.await {
+                this.leave(&terminal, Reason::Closed).await;
             }
         });
     }
 
     /// Waits for the turns in progress; none begins any more. A terminal without one is not waited for.
     pub async fn finish_turns(&self) {
-        let seats: Vec<Arc<Seat>> = self.inner.seats().values().cloned().collect();
-        for seat in seats {
-            let turn = seat.turn().clone();
+        let attached: Vec<Arc<AttachedTerminal>> =
+            self.inner.attached().values().cloned().collect();
+        for terminal in attached {
+            let turn = terminal.turn().clone();
             if let Some(turn) = turn {
                 turn.ended.cancelled().await;
             }
@@ -80,9 +84,10 @@ impl Terminals {
 
     /// The daemon stops, and every terminal with it.
     pub async fn drain(&self) {
-        let seats: Vec<Arc<Seat>> = self.inner.seats().values().cloned().collect();
-        for seat in seats {
-            self.leave(&seat, Reason::Closed).await;
+        let attached: Vec<Arc<AttachedTerminal>> =
+            self.inner.attached().values().cloned().collect();
+        for terminal in attached {
+            self.leave(&terminal, Reason::Closed).await;
         }
         self.inner.tracker.close();
         self.inner.tracker.wait().await;
@@ -172,7 +177,7 @@ impl Terminals {
                     ..
                 })) => {
                     return self
-                        .finalise_unseated(session_id, interrupted, &reason)
+                        .finalise_unattached(session_id, interrupted, &reason)
                         .await;
                 }
                 Ok(_) => return,
@@ -187,19 +192,19 @@ impl Terminals {
     }
 
     /// Keeps the place meanwhile: a terminal that opened the session now would have it ended.
-    async fn finalise_unseated(&self, session_id: &str, interrupted: bool, reason: &str) {
+    async fn finalise_unattached(&self, session_id: &str, interrupted: bool, reason: &str) {
         let conversation = match self.inner.store.root(session_id) {
             Ok(conversation) => conversation,
             Err(error) => return self.not_closed(session_id, &error),
         };
         let id = session_id.to_owned();
-        let place = Seat::new(conversation.clone(), id, None, None, true);
-        match self.inner.seats().entry(conversation.clone()) {
+        let place = AttachedTerminal::new(conversation.clone(), id, None, None, true);
+        match self.inner.attached().entry(conversation.clone()) {
             Entry::Occupied(_) => return,
             Entry::Vacant(vacant) => vacant.insert(place),
         };
         self.finalise(session_id, interrupted, reason).await;
-        self.inner.seats().remove(&conversation);
+        self.inner.attached().remove(&conversation);
     }
 
     fn not_closed(&self, session_id: &str, error: &StoreError) {
@@ -225,7 +230,7 @@ impl Terminals {
             .is_none_or(|s| TERMINAL_SOURCES.contains(&s.source.as_str()));
         if ends {
             let model = session.as_ref().and_then(|s| s.model.clone());
-            self.inner.bus.tell(Event::SessionEnded {
+            self.inner.bus.publish(Event::SessionEnded {
                 session_id: session_id.to_owned(),
                 platform: session.map_or_else(|| "cli".to_owned(), |s| s.source),
                 model,

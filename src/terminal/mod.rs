@@ -1,4 +1,4 @@
-//! Sessions that live in a terminal: a client takes a seat at one, speaks, and leaves, politely or not. Whatever way it
+//! Sessions that live in a terminal: a client takes a terminal at one, speaks, and leaves, politely or not. Whatever way it
 //! leaves, what was said and streamed so far is kept, and the session is finalised once.
 
 mod leave;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use leave::Reason;
-pub use open::{Opened, Opening};
+pub use open::{OpenedSession, Opening};
 pub use say::Outcome;
 
 use crate::delivery::ChatQueue;
@@ -23,7 +23,7 @@ use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::turn::{Chosen, Streamed, TurnError, Turns};
 
-/// All seats of this daemon. Cheap to clone.
+/// All attached of this daemon. Cheap to clone.
 #[derive(Clone)]
 pub struct Terminals {
     inner: Arc<Inner>,
@@ -40,15 +40,15 @@ struct Inner {
     draining: CancellationToken,
     /// The daemon stops: turns in progress end now.
     stop: CancellationToken,
-    /// By conversation, the first row of its session: a session has one seat.
-    seats: Mutex<HashMap<String, Arc<Seat>>>,
+    /// By conversation, the first row of its session: a session has one terminal.
+    attached: Mutex<HashMap<String, Arc<AttachedTerminal>>>,
     /// Given when what the last run left is finalised. Nobody sits down before: it might be where they want to sit.
     recovered: CancellationToken,
 }
 
 /// The place of one terminal at one session.
 #[derive(Debug)]
-pub struct Seat {
+pub struct AttachedTerminal {
     /// The first row of the session: its name whatever compression does to it.
     conversation: String,
     /// The row that goes on, as far as it is known.
@@ -75,15 +75,15 @@ struct LiveTurn {
     ended: CancellationToken,
 }
 
-impl Seat {
+impl AttachedTerminal {
     fn new(
         conversation: String,
         session_id: String,
         tty: Option<String>,
         agent: Option<String>,
         born: bool,
-    ) -> Arc<Seat> {
-        Arc::new(Seat {
+    ) -> Arc<AttachedTerminal> {
+        Arc::new(AttachedTerminal {
             conversation,
             session_id: Mutex::new(session_id),
             tty,
@@ -146,17 +146,17 @@ impl Terminals {
                 tracker: TaskTracker::new(),
                 draining: shutdown.draining,
                 stop: shutdown.cut,
-                seats: Mutex::default(),
+                attached: Mutex::default(),
                 recovered: CancellationToken::new(),
             }),
         }
     }
 
-    /// Who answers at a seat, or why nobody can.
-    fn agent_at(&self, seat: &Seat) -> Result<Chosen, StoreError> {
+    /// Who answers at a terminal, or why nobody can.
+    fn agent_at(&self, terminal: &AttachedTerminal) -> Result<Chosen, StoreError> {
         let (turns, source) = (&self.inner.turns, TERMINAL_SOURCES[0]);
-        let Some(name) = &seat.agent else {
-            return turns.agent_of(&seat.session_id(), source);
+        let Some(name) = &terminal.agent else {
+            return turns.agent_of(&terminal.session_id(), source);
         };
         let agent = turns.agents().get(name).map_err(TurnError::Agent);
         Ok(agent.map(|agent| {
@@ -165,16 +165,16 @@ impl Terminals {
         }))
     }
 
-    /// The seat at a session.
-    fn seat(&self, session_id: &str) -> Result<Option<Arc<Seat>>, StoreError> {
+    /// The terminal at a session.
+    fn terminal(&self, session_id: &str) -> Result<Option<Arc<AttachedTerminal>>, StoreError> {
         let conversation = self.inner.store.root(session_id)?;
-        Ok(self.inner.seats().get(&conversation).cloned())
+        Ok(self.inner.attached().get(&conversation).cloned())
     }
 }
 
 impl Inner {
-    fn seats(&self) -> MutexGuard<'_, HashMap<String, Arc<Seat>>> {
-        self.seats
+    fn attached(&self) -> MutexGuard<'_, HashMap<String, Arc<AttachedTerminal>>> {
+        self.attached
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Seat, Terminals};
+use super::{AttachedTerminal, Terminals};
 use crate::clock;
 use crate::domain::TERMINAL;
 use crate::domain::{Session, title};
@@ -21,12 +21,12 @@ pub struct Opening {
     pub agent: Option<String>,
     pub tty: Option<String>,
     /// Where it sits now. It stays there when that is the session that it wants.
-    pub at: Option<Arc<Seat>>,
+    pub at: Option<Arc<AttachedTerminal>>,
 }
 
 #[derive(Debug)]
-pub struct Opened {
-    pub seat: Arc<Seat>,
+pub struct OpenedSession {
+    pub terminal: Arc<AttachedTerminal>,
     pub session: Session,
     pub resumed: bool,
     /// The platform whose chat had it.
@@ -37,7 +37,7 @@ pub struct Opened {
 const LAST: &str = "last";
 
 impl Terminals {
-    pub async fn open(&self, wish: Opening) -> Result<Opened, RequestError> {
+    pub async fn open(&self, wish: Opening) -> Result<OpenedSession, RequestError> {
         self.inner.recovered.cancelled().await;
         if let Some(name) = &wish.agent {
             let agent = self.inner.turns.agents().get(name);
@@ -46,7 +46,7 @@ impl Terminals {
         let Some(name) = &wish.session else {
             return self.begin(wish).await;
         };
-        self.take_up(name, wish.tty, wish.agent.as_deref(), wish.at)
+        self.resume_session(name, wish.tty, wish.agent.as_deref(), wish.at)
             .await
     }
 
@@ -68,8 +68,8 @@ impl Terminals {
 
     /// A session that was opened and not spoken in yet gets its row, since somebody wants to do something with it.
     pub async fn ensure_row(&self, session_id: &str) -> Result<(), RequestError> {
-        match self.seat(session_id)? {
-            Some(seat) => Ok(self.bear(&seat, None).await?),
+        match self.terminal(session_id)? {
+            Some(terminal) => Ok(self.create_row(&terminal, None).await?),
             None => Ok(()),
         }
     }
@@ -88,30 +88,31 @@ impl Terminals {
         })
     }
 
-    async fn take_up(
+    async fn resume_session(
         &self,
         name: &str,
         tty: Option<String>,
         agent: Option<&str>,
-        at: Option<Arc<Seat>>,
-    ) -> Result<Opened, RequestError> {
+        at: Option<Arc<AttachedTerminal>>,
+    ) -> Result<OpenedSession, RequestError> {
         let session = self.find(name).await?;
         let conversation = self.inner.store.root(&session.id)?;
-        let kept = at.filter(|seat| seat.conversation == conversation);
+        let kept = at.filter(|terminal| terminal.conversation == conversation);
         let stays = kept.is_some();
         let id = session.id.clone();
-        let seat = kept.unwrap_or_else(|| Seat::new(conversation, id, tty, None, true));
+        let terminal =
+            kept.unwrap_or_else(|| AttachedTerminal::new(conversation, id, tty, None, true));
         if !stays {
-            self.sit_down(&seat, &session)?;
+            self.attach(&terminal, &session)?;
         }
         let taken = async {
             let came_from = self.bring_home(&session).await?;
-            let tty = seat.tty.as_deref();
+            let tty = terminal.tty.as_deref();
             let id = self.inner.store.open_terminal(&session.id, tty).await?;
             if let Some(agent) = agent {
                 self.inner.store.remember_agent(&id, agent).await?;
             }
-            seat.go_on_in(id.clone());
+            terminal.go_on_in(id.clone());
             let session = sessions::resolve(&self.inner.store, &id)?;
             Ok((session, came_from))
         };
@@ -119,10 +120,10 @@ impl Terminals {
             Ok((session, came_from)) => {
                 // Whoever sat here all the time has begun nothing.
                 if !stays || came_from.is_some() {
-                    self.tell_start(&session.id, session.model.clone(), true);
+                    self.publish_start(&session.id, session.model.clone(), true);
                 }
-                Ok(Opened {
-                    seat,
+                Ok(OpenedSession {
+                    terminal,
                     session,
                     resumed: true,
                     came_from,
@@ -130,7 +131,7 @@ impl Terminals {
             }
             Err(error) => {
                 if !stays {
-                    self.inner.seats().remove(&seat.conversation);
+                    self.inner.attached().remove(&terminal.conversation);
                 }
                 Err(error)
             }
@@ -138,9 +139,13 @@ impl Terminals {
     }
 
     /// One terminal at a session: what two of them say would run into each other, and the first to leave would end it.
-    fn sit_down(&self, seat: &Arc<Seat>, session: &Session) -> Result<(), RequestError> {
-        let mut seats = self.inner.seats();
-        if let Some(other) = seats.get(&seat.conversation) {
+    fn attach(
+        &self,
+        terminal: &Arc<AttachedTerminal>,
+        session: &Session,
+    ) -> Result<(), RequestError> {
+        let mut attached = self.inner.attached();
+        if let Some(other) = attached.get(&terminal.conversation) {
             let place = other.tty.as_deref().unwrap_or("another program");
             return Err(refusal(
                 "open_elsewhere",
@@ -148,11 +153,11 @@ impl Terminals {
                 "leave it there first",
             ));
         }
-        seats.insert(seat.conversation.clone(), seat.clone());
+        attached.insert(terminal.conversation.clone(), terminal.clone());
         Ok(())
     }
 
-    async fn begin(&self, wish: Opening) -> Result<Opened, RequestError> {
+    async fn begin(&self, wish: Opening) -> Result<OpenedSession, RequestError> {
         let title = wish.title.as_deref();
         let title = title
             .map(title::clean)
@@ -161,19 +166,19 @@ impl Terminals {
         let title = title.flatten();
         let now = clock::now();
         let id = clock::session_id(now);
-        let seat = Seat::new(id.clone(), id.clone(), wish.tty, wish.agent, false);
+        let terminal = AttachedTerminal::new(id.clone(), id.clone(), wish.tty, wish.agent, false);
         if title.is_some() {
-            self.bear(&seat, title.as_deref())
+            self.create_row(&terminal, title.as_deref())
                 .await
                 .map_err(taken_title)?;
         }
-        self.inner.seats().insert(id.clone(), seat.clone());
+        self.inner.attached().insert(id.clone(), terminal.clone());
         let session = Session {
             title,
-            ..Session::unborn(&id, now)
+            ..Session::unsaved(&id, now)
         };
-        Ok(Opened {
-            seat,
+        Ok(OpenedSession {
+            terminal,
             session,
             resumed: false,
             came_from: None,
@@ -181,20 +186,24 @@ impl Terminals {
     }
 
     /// Gives a new session its row, once.
-    pub(super) async fn bear(&self, seat: &Seat, title: Option<&str>) -> Result<(), StoreError> {
-        let mut born = seat.born.lock().await;
+    pub(super) async fn create_row(
+        &self,
+        terminal: &AttachedTerminal,
+        title: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let mut born = terminal.born.lock().await;
         if *born {
             return Ok(());
         }
-        let (store, id) = (&self.inner.store, &seat.session_id());
-        let agent = self.agent_at(seat)?.ok();
+        let (store, id) = (&self.inner.store, &terminal.session_id());
+        let agent = self.agent_at(terminal)?.ok();
         let model = agent.and_then(|(agent, _)| agent.model());
-        let (chosen, tty) = (seat.agent.as_deref(), seat.tty.as_deref());
+        let (chosen, tty) = (terminal.agent.as_deref(), terminal.tty.as_deref());
         store
             .create_terminal_session(id, title, model.as_deref(), chosen, tty)
             .await?;
         *born = true;
-        self.tell_start(id, model, false);
+        self.publish_start(id, model, false);
         Ok(())
     }
 
@@ -208,7 +217,7 @@ impl Terminals {
             )
         };
         // Held while it moves: nobody begins a turn of it meanwhile.
-        let Some(_lease) = self.inner.turns.try_lease(&session.id)? else {
+        let Some(_lease) = self.inner.turns.try_lock(&session.id)? else {
             return Err(busy(
                 "the agent is in the middle of a turn",
                 "wait until it has answered, or say /stop where it is",
@@ -245,15 +254,15 @@ impl Terminals {
             "brought back to the terminal"
         );
         self.inner.chat_queue.post(departure.note);
-        self.inner.bus.tell(Event::SessionMoved {
+        self.inner.bus.publish(Event::SessionMoved {
             session_id: session.id.clone(),
             to: TERMINAL.to_owned(),
         });
         Ok(Some(from))
     }
 
-    fn tell_start(&self, session_id: &str, model: Option<String>, resumed: bool) {
-        self.inner.bus.tell(Event::SessionStarted {
+    fn publish_start(&self, session_id: &str, model: Option<String>, resumed: bool) {
+        self.inner.bus.publish(Event::SessionStarted {
             session_id: session_id.to_owned(),
             platform: "cli".to_owned(),
             model,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use super::open::refusal;
-use super::{LiveTurn, Seat, Terminals};
+use super::{AttachedTerminal, LiveTurn, Terminals};
 use crate::agent::{Agent, Prompt};
 use crate::domain::LONGEST_MESSAGE;
 use crate::domain::Reply;
@@ -16,8 +16,8 @@ use crate::domain::TERMINAL_SOURCES;
 use crate::journal_ids;
 use crate::sessions::{RequestError, stopping};
 use crate::store::retry_while_busy;
-use crate::store::{Store, StoreError, TurnEnd, Typed};
-use crate::turn::{Lease, TurnError, Waited, kept_busy};
+use crate::store::{Store, StoreError, TurnEnd, TypedMessage};
+use crate::turn::{SessionLock, TurnError, WaitOutcome, kept_busy};
 
 /// How much of a streaming reply a killed daemon may lose.
 const KEEP_EVERY: Duration = Duration::from_millis(500);
@@ -36,20 +36,24 @@ pub struct Outcome {
 
 /// Gives the place back when the turn ends, also when it panics.
 struct AtTurn {
-    seat: Arc<Seat>,
+    terminal: Arc<AttachedTerminal>,
     turn: LiveTurn,
 }
 
 impl Drop for AtTurn {
     fn drop(&mut self) {
-        self.seat.turn().take();
+        self.terminal.turn().take();
         self.turn.ended.cancel();
     }
 }
 
 impl Terminals {
     /// Asks the agent. Returns when the answer, or what there is of it, is kept.
-    pub async fn say(&self, seat: &Arc<Seat>, text: &str) -> Result<Outcome, RequestError> {
+    pub async fn say(
+        &self,
+        terminal: &Arc<AttachedTerminal>,
+        text: &str,
+    ) -> Result<Outcome, RequestError> {
         if text.trim().is_empty() {
             let message = "there is nothing to say in an empty message".to_owned();
             return Err(refusal("empty", message, "type some words"));
@@ -58,10 +62,10 @@ impl Terminals {
             let message = format!("a message may have {LONGEST_MESSAGE} characters");
             return Err(refusal("too_long", message, "send it in parts"));
         }
-        let at_turn = self.take_turn(seat)?;
+        let at_turn = self.take_turn(terminal)?;
         // On its own: neither a client that leaves nor a handler that is dropped stops it halfway.
         let (this, text) = (self.clone(), text.to_owned());
-        let span = tracing::error_span!("terminal", session = seat.session_id());
+        let span = tracing::error_span!("terminal", session = terminal.session_id());
         let outcome = self
             .inner
             .tracker
@@ -72,17 +76,17 @@ impl Terminals {
         })
     }
 
-    fn take_turn(&self, seat: &Arc<Seat>) -> Result<AtTurn, RequestError> {
-        // Under the lock that leaving takes: a seat that is given up takes no turn any more.
-        let _seats = self.inner.seats();
+    fn take_turn(&self, terminal: &Arc<AttachedTerminal>) -> Result<AtTurn, RequestError> {
+        // Under the lock that leaving takes: a terminal that is given up takes no turn any more.
+        let _seats = self.inner.attached();
         if self.inner.draining.is_cancelled() {
             return Err(stopping().into());
         }
-        if seat.leaving.load(Ordering::Relaxed) {
+        if terminal.leaving.load(Ordering::Relaxed) {
             let message = "this terminal has left its session".to_owned();
             return Err(refusal("left", message, "open it again"));
         }
-        let mut place = seat.turn();
+        let mut place = terminal.turn();
         if place.is_some() {
             let message = "the agent has not answered yet".to_owned();
             return Err(refusal(
@@ -97,27 +101,27 @@ impl Terminals {
         };
         *place = Some(turn.clone());
         Ok(AtTurn {
-            seat: seat.clone(),
+            terminal: terminal.clone(),
             turn,
         })
     }
 
     async fn converse(&self, at: &AtTurn, text: &str) -> Result<Outcome, RequestError> {
-        let (inner, id) = (&self.inner, at.seat.session_id());
+        let (inner, id) = (&self.inner, at.terminal.session_id());
         let cancel = &at.turn.cancel;
-        let mut lease = tokio::select! {
-            lease = inner.turns.leases.take(at.seat.conversation()) => lease,
+        let mut lock = tokio::select! {
+            lock = inner.turns.locks.take(at.terminal.conversation()) => lock,
             () = cancel.cancelled() => return Ok(Outcome::nothing()),
             () = inner.draining.cancelled() => return Err(stopping().into()),
         };
         // Before anything is kept: words that nobody can answer are better not said.
         let (agent, scribe) = self
-            .agent_at(&at.seat)?
+            .agent_at(&at.terminal)?
             .map_err(|error| refusal("no_agent", error.to_string(), "see `hermesctl agents`"))?;
-        lease.share(inner.store.turn_lease(&id, TERMINAL_SOURCES[0], scribe));
-        let store = lease.store(&inner.store);
+        lock.share(inner.store.turn_lease(&id, TERMINAL_SOURCES[0], scribe));
+        let store = lock.store(&inner.store);
         let begin = || async {
-            self.bear(&at.seat, None).await?;
+            self.create_row(&at.terminal, None).await?;
             store.begin_terminal_turn(&id, text, scribe).await
         };
         let quit = async {
@@ -126,25 +130,23 @@ impl Terminals {
                 () = inner.draining.cancelled() => {}
             }
         };
-        let begun = inner
-            .turns
-            .when_free(&lease, cancel, quit, |_, _| {}, begin);
+        let begun = inner.turns.when_free(&lock, cancel, quit, |_, _| {}, begin);
         let begun = match begun.await {
-            Ok(Waited::Begun(begun)) => Ok(begun),
-            Ok(Waited::StillHeld(by)) => {
+            Ok(WaitOutcome::Begun(begun)) => Ok(begun),
+            Ok(WaitOutcome::StillHeld(by)) => {
                 return Err(refusal("turn_in_progress", kept_busy(&by), "say it again"));
             }
-            Ok(Waited::Quit) if cancel.is_cancelled() => return Ok(Outcome::nothing()),
-            Ok(Waited::Quit) => return Err(stopping().into()),
+            Ok(WaitOutcome::Quit) if cancel.is_cancelled() => return Ok(Outcome::nothing()),
+            Ok(WaitOutcome::Quit) => return Err(stopping().into()),
             Err(error) => Err(error),
         };
         match begun {
-            Ok(Typed::Begun(id, begun)) => {
-                at.seat.go_on_in(id);
-                self.answer(at, &lease, agent.as_ref(), text, begun.row())
+            Ok(TypedMessage::Begun(id, begun)) => {
+                at.terminal.go_on_in(id);
+                self.answer(at, &lock, agent.as_ref(), text, begun.row())
                     .await
             }
-            Ok(Typed::OnChat(platform)) => {
+            Ok(TypedMessage::OnChat(platform)) => {
                 let message = format!("this conversation is on {platform} now");
                 Err(refusal(
                     "moved",
@@ -152,7 +154,7 @@ impl Terminals {
                     "/resume takes it back, /new begins another",
                 ))
             }
-            Ok(Typed::Deleted) => {
+            Ok(TypedMessage::Deleted) => {
                 let message = "this session was deleted".to_owned();
                 Err(refusal("deleted", message, "/new begins another"))
             }
@@ -164,12 +166,12 @@ impl Terminals {
     async fn answer(
         &self,
         at: &AtTurn,
-        lease: &Lease,
+        lock: &SessionLock,
         agent: &dyn Agent,
         text: &str,
         row: Option<i64>,
     ) -> Result<Outcome, RequestError> {
-        let (store, id) = (&lease.store(&self.inner.store), &at.seat.session_id());
+        let (store, id) = (&lock.store(&self.inner.store), &at.terminal.session_id());
         let reply = match retry_while_busy(&at.turn.cancel, || store.briefing(id, row)).await {
             Ok(Some((session, transcript))) => {
                 let prompt = Prompt {
@@ -181,7 +183,7 @@ impl Terminals {
                 };
                 let (streamed, cancel) = (&at.turn.streamed, &at.turn.cancel);
                 let turns = &self.inner.turns;
-                let answer = turns.run(lease, agent, prompt, streamed, None, cancel);
+                let answer = turns.run(lock, agent, prompt, streamed, None, cancel);
                 tokio::select! {
                     reply = answer => reply,
                     () = self.keep_streaming(at, store) => Err(TurnError::Cancelled),
@@ -195,7 +197,7 @@ impl Terminals {
             Ok(reply) => (Outcome::whole(&reply), TurnEnd::Answered(reply)),
             Err(error) => {
                 let stopped = self.inner.stop.is_cancelled();
-                at.seat.stopped.fetch_or(stopped, Ordering::Relaxed);
+                at.terminal.stopped.fetch_or(stopped, Ordering::Relaxed);
                 let partial = at.turn.streamed.text();
                 (Outcome::cut_off(&partial, &error), TurnEnd::CutOff(partial))
             }
@@ -203,7 +205,7 @@ impl Terminals {
         // A stop does not wait for a locked database; then the next start finds the last that was kept.
         match retry_while_busy(&self.inner.stop, || store.end_turn(id, end.clone())).await {
             Ok(goes_on) => {
-                at.seat.go_on_in(goes_on);
+                at.terminal.go_on_in(goes_on);
                 Ok(outcome)
             }
             Err(StoreError::TurnLost) => {
@@ -237,7 +239,7 @@ impl Terminals {
                 continue;
             }
             kept = streamed.len();
-            let id = &at.seat.session_id();
+            let id = &at.terminal.session_id();
             match store.keep_partial(id, streamed).await {
                 Ok(()) => {}
                 // The turn learns of it too, and ends.
@@ -250,11 +252,11 @@ impl Terminals {
         }
     }
 
-    /// Stops whatever turn a seat is in and waits until its end is kept. False: none was cut off.
-    pub(super) async fn cut_off(&self, seat: &Seat) -> bool {
-        let turn = seat.turn().clone();
+    /// Stops whatever turn a terminal is in and waits until its end is kept. False: none was cut off.
+    pub(super) async fn cut_off(&self, terminal: &AttachedTerminal) -> bool {
+        let turn = terminal.turn().clone();
         let Some(turn) = turn else {
-            return seat.stopped.load(Ordering::Relaxed);
+            return terminal.stopped.load(Ordering::Relaxed);
         };
         turn.cancel.cancel();
         turn.ended.cancelled().await;

@@ -1,4 +1,4 @@
-//! One turn of one session: the lease that keeps turns apart, the agent, its timeouts, and delivery of what it said.
+//! One turn of one session: the lock that keeps turns apart, the agent, its timeouts, and delivery of what it said.
 //!
 //! A handoff's notice and a person's message take the same road; what differs is who writes the rows, and that is the
 //! caller's.
@@ -18,9 +18,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use crate::config::QuestionTimeouts;
-pub use questions::{Heard, Questions, Shows};
-pub use session_lock::{Lease, Leases};
-pub use waiting::{Waited, kept_busy};
+pub use questions::{AnswerOutcome, QuestionDisplay, Questions};
+pub use session_lock::{SessionLock, SessionLocks};
+pub use waiting::{WaitOutcome, kept_busy};
 
 use crate::agent::{Agent, AgentError, Agents, PROBE, Prompt};
 use crate::clock;
@@ -67,7 +67,7 @@ pub type Chosen = Result<(Arc<dyn Agent>, TranscriptWriter), TurnError>;
 
 /// Runs turns with whichever agent is to answer.
 pub struct Turns {
-    pub leases: Leases,
+    pub locks: SessionLocks,
     pub questions: Questions,
     agents: Reloadable<Agents>,
     store: Store,
@@ -89,7 +89,7 @@ impl Turns {
         metrics: Arc<Metrics>,
     ) -> Turns {
         Turns {
-            leases: Leases::default(),
+            locks: SessionLocks::default(),
             questions: Questions::new(timeouts.question, questions_in(&store)),
             agents: Reloadable::new(agents),
             store,
@@ -126,43 +126,43 @@ impl Turns {
     }
 
     /// Waits for the right to run a turn of the conversation that this session is part of.
-    pub async fn lease(&self, session_id: &str) -> Result<Lease, StoreError> {
+    pub async fn lock(&self, session_id: &str) -> Result<SessionLock, StoreError> {
         let conversation = self.store.root(session_id)?;
-        Ok(self.leases.take(&conversation).await)
+        Ok(self.locks.take(&conversation).await)
     }
 
     /// The same, only if no turn of it runs or waits.
-    pub fn try_lease(&self, session_id: &str) -> Result<Option<Lease>, StoreError> {
+    pub fn try_lock(&self, session_id: &str) -> Result<Option<SessionLock>, StoreError> {
         let conversation = self.store.root(session_id)?;
-        Ok(self.leases.try_take(&conversation))
+        Ok(self.locks.try_take(&conversation))
     }
 
     /// Whether a turn of the conversation that this session is part of runs or waits.
     pub fn is_busy(&self, session_id: &str) -> Result<bool, StoreError> {
-        Ok(self.leases.is_busy(&self.store.root(session_id)?))
+        Ok(self.locks.is_busy(&self.store.root(session_id)?))
     }
 
-    /// One answer. The lease shows that no other turn of this session runs; what comes of the answer before its end is in
+    /// One answer. The lock shows that no other turn of this session runs; what comes of the answer before its end is in
     /// `streamed`.
     pub async fn run(
         &self,
-        lease: &Lease,
+        lock: &SessionLock,
         agent: &dyn Agent,
         prompt: Prompt<'_>,
         streamed: &Streamed,
-        shows: Option<&dyn Shows>,
+        display: Option<&dyn QuestionDisplay>,
         cancel: &CancellationToken,
     ) -> Result<Reply, TurnError> {
         let session_id = prompt.session.id.clone();
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) + 1;
-        self.bus.tell(Event::TurnStarted {
+        self.bus.publish(Event::TurnStarted {
             session_id: session_id.clone(),
             turn,
         });
         let sink = TurnSink {
             bus: &self.bus,
             session_id: &session_id,
-            conversation: lease.conversation(),
+            conversation: lock.conversation(),
             turn,
             streamed,
             pulse: Mutex::new(Pulse {
@@ -171,10 +171,10 @@ impl Turns {
                 asking: 0,
             }),
             questions: &self.questions,
-            shows,
+            display,
         };
         let begun = Instant::now();
-        let outcome = self.ask(lease, agent, prompt, &sink, cancel).await;
+        let outcome = self.ask(lock, agent, prompt, &sink, cancel).await;
         if session_id != PROBE {
             let took = begun.elapsed();
             self.metrics.turn_ended(agent.name(), kind(&outcome), took);
@@ -191,7 +191,7 @@ impl Turns {
             );
         }
         let error = outcome.as_ref().err().map(ToString::to_string);
-        self.bus.tell(Event::TurnEnded {
+        self.bus.publish(Event::TurnEnded {
             session_id: session_id.clone(),
             turn,
             error,
@@ -202,7 +202,7 @@ impl Turns {
     /// One question outside of any session, to see whether an agent answers.
     pub async fn probe(&self, agent: &dyn Agent) -> Probe {
         let begun = Instant::now();
-        let session = Session::unborn(PROBE, clock::now());
+        let session = Session::unsaved(PROBE, clock::now());
         let transcript = Transcript::default();
         let prompt = Prompt {
             session: &session,
@@ -212,14 +212,14 @@ impl Turns {
             handoff: false,
         };
         let (streamed, cancel) = (Streamed::default(), CancellationToken::new());
-        let lease = self.leases.take(PROBE).await;
+        let lock = self.locks.take(PROBE).await;
         let first = async {
             while streamed.is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             begun.elapsed()
         };
-        let answer = self.run(&lease, agent, prompt, &streamed, None, &cancel);
+        let answer = self.run(&lock, agent, prompt, &streamed, None, &cancel);
         tokio::pin!(answer);
         let (first, outcome) = tokio::select! {
             biased;
@@ -235,7 +235,7 @@ impl Turns {
 
     async fn ask(
         &self,
-        lease: &Lease,
+        lock: &SessionLock,
         agent: &dyn Agent,
         prompt: Prompt<'_>,
         sink: &TurnSink<'_>,
@@ -250,7 +250,7 @@ impl Turns {
                 return whole(answer);
             }
             (after, which) = self.run_out(sink) => TurnError::TimedOut { after, which },
-            () = lease.lost() => TurnError::Lost,
+            () = lock.lost() => TurnError::Lost,
             () = cancel.cancelled() => TurnError::Cancelled,
         };
         cancelled.cancel();

@@ -1,5 +1,5 @@
 //! One turn at a time per conversation: chats, handoffs and terminals that share it wait here in order. A conversation is
-//! named by the first row of its session, so that a row that compression has ended and the one that goes on share a lease.
+//! named by the first row of its session, so that a row that compression has ended and the one that goes on share a lock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -11,14 +11,14 @@ use crate::store::{Store, TurnLease};
 type Gate = Arc<tokio::sync::Mutex<()>>;
 
 #[derive(Clone, Default)]
-pub struct Leases {
+pub struct SessionLocks {
     gates: Arc<Mutex<HashMap<String, Gate>>>,
     freed: Arc<Notify>,
 }
 
 /// The right to run a turn of one conversation; dropped, the next in line has it.
-pub struct Lease {
-    /// The lease that keeps other programs away.
+pub struct SessionLock {
+    /// The lock that keeps other programs away.
     shared: Option<TurnLease>,
     guard: Option<OwnedMutexGuard<()>>,
     conversation: String,
@@ -26,11 +26,11 @@ pub struct Lease {
     freed: Arc<Notify>,
 }
 
-impl Leases {
+impl SessionLocks {
     /// Waits for its turn; first come, first served.
-    pub async fn take(&self, conversation: &str) -> Lease {
+    pub async fn take(&self, conversation: &str) -> SessionLock {
         // Made before the wait, so that a waiter that gives up cleans up behind itself too.
-        let mut lease = Lease {
+        let mut lock = SessionLock {
             shared: None,
             guard: None,
             conversation: conversation.to_owned(),
@@ -38,12 +38,12 @@ impl Leases {
             freed: self.freed.clone(),
         };
         let gate = self.locked(|gates| gates.entry(conversation.to_owned()).or_default().clone());
-        lease.guard = Some(gate.lock_owned().await);
-        lease
+        lock.guard = Some(gate.lock_owned().await);
+        lock
     }
 
     /// Only if nobody is at this session and nobody waits for it.
-    pub fn try_take(&self, conversation: &str) -> Option<Lease> {
+    pub fn try_take(&self, conversation: &str) -> Option<SessionLock> {
         let guard = self.locked(|gates| {
             if gates.contains_key(conversation) {
                 return None;
@@ -51,7 +51,7 @@ impl Leases {
             let gate = gates.entry(conversation.to_owned()).or_default();
             gate.clone().try_lock_owned().ok()
         })?;
-        Some(Lease {
+        Some(SessionLock {
             shared: None,
             guard: Some(guard),
             conversation: conversation.to_owned(),
@@ -84,13 +84,13 @@ impl Leases {
     }
 }
 
-impl Lease {
+impl SessionLock {
     /// The conversation that it is for.
     pub fn conversation(&self) -> &str {
         &self.conversation
     }
 
-    /// The turn takes this lease among all programs too.
+    /// The turn takes this lock among all programs too.
     pub fn share(&mut self, shared: TurnLease) {
         self.shared = Some(shared);
     }
@@ -122,7 +122,7 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for SessionLock {
     fn drop(&mut self) {
         self.shared = None;
         drop(self.guard.take());
@@ -147,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn turns_of_one_session_wait_in_order_and_leave_nothing_behind() {
-        let leases = Leases::default();
+        let leases = SessionLocks::default();
         let first = leases.take("a").await;
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
@@ -171,7 +171,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_waiter_that_gives_up_leaves_nothing_behind() {
-        let leases = Leases::default();
+        let leases = SessionLocks::default();
         let first = leases.take("a").await;
         let waiter = {
             let leases = leases.clone();

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::agent::Sink;
 use crate::domain::{Question, QuestionAnswer};
 use crate::events::{Bus, Event};
-use crate::turn::questions::{Asked, Closed, TERMINAL, Waiting};
-use crate::turn::{Questions, Shows};
+use crate::turn::questions::{AskedQuestion, Closed, TERMINAL, Waiting};
+use crate::turn::{QuestionDisplay, Questions};
 use crate::visible_text::{markdown, visible_line};
 
 /// What has come of a reply so far. Cheap to clone; all clones see the same.
@@ -55,8 +55,8 @@ pub struct TurnSink<'a> {
     pub(crate) streamed: &'a Streamed,
     pub(crate) pulse: Mutex<Pulse>,
     pub(crate) questions: &'a Questions,
-    /// Shows questions where the person is, unless they listen to events anyway.
-    pub(crate) shows: Option<&'a dyn Shows>,
+    /// QuestionDisplay questions where the person is, unless they listen to events anyway.
+    pub(crate) display: Option<&'a dyn QuestionDisplay>,
 }
 
 #[async_trait]
@@ -68,7 +68,7 @@ impl Sink for TurnSink<'_> {
     fn push(&self, piece: &str) {
         self.beat(|pulse| pulse.begun = true);
         self.streamed.locked().push_str(piece);
-        self.bus.tell(Event::TurnDelta {
+        self.bus.publish(Event::TurnDelta {
             session_id: self.session_id.to_owned(),
             turn: self.turn,
             text: piece.to_owned(),
@@ -88,12 +88,12 @@ impl Sink for TurnSink<'_> {
             question = question.ask,
             "the agent asks the person"
         );
-        let chat = self.shows.map(Shows::chat);
+        let chat = self.display.map(QuestionDisplay::chat);
         let asked = self.questions.ask(self.conversation, question, chat);
         let Some((asked, waiting)) = asked.await else {
             return QuestionAnswer::Nobody;
         };
-        self.bus.tell(Event::TurnQuestion {
+        self.bus.publish(Event::TurnQuestion {
             session_id: self.session_id.to_owned(),
             turn: self.turn,
             id: asked.id.to_string(),
@@ -106,9 +106,9 @@ impl Sink for TurnSink<'_> {
             asked,
             closed: Closed::Withdrawn,
         };
-        ending.closed = match self.shows {
+        ending.closed = match self.display {
             None => waiting.closed().await,
-            Some(shows) => shown_until_closed(shows, &ending.asked, waiting).await,
+            Some(display) => shown_until_closed(display, &ending.asked, waiting).await,
         };
         ending.closed.answer()
     }
@@ -132,9 +132,13 @@ impl TurnSink<'_> {
     }
 }
 
-/// Shows the question in its chat until it is closed.
-async fn shown_until_closed(shows: &dyn Shows, asked: &Asked, waiting: Waiting) -> Closed {
-    let (closed, showing) = (waiting.closed(), shows.show(asked));
+/// QuestionDisplay the question in its chat until it is closed.
+async fn shown_until_closed(
+    display: &dyn QuestionDisplay,
+    asked: &AskedQuestion,
+    waiting: Waiting,
+) -> Closed {
+    let (closed, showing) = (waiting.closed(), display.show(asked));
     tokio::pin!(closed, showing);
     let closed = tokio::select! {
         biased;
@@ -164,7 +168,7 @@ impl Drop for Asking<'_> {
 /// A question that is open. Dropped, it is closed everywhere, also when the agent gives it up.
 struct Ending<'a> {
     sink: &'a TurnSink<'a>,
-    asked: Asked,
+    asked: AskedQuestion,
     closed: Closed,
 }
 
@@ -173,7 +177,7 @@ impl Drop for Ending<'_> {
         let (sink, closed) = (self.sink, &self.closed);
         let shown = self.asked.close();
         let answer = closed.in_words(&self.asked.question);
-        let place = sink.shows.map(|shows| shows.chat().platform.as_str());
+        let place = sink.display.map(|display| display.chat().platform.as_str());
         let note = match (closed, &answer) {
             (Closed::Given(given), Some(answer)) => {
                 let answer = markdown(&visible_line(answer));
@@ -186,10 +190,10 @@ impl Drop for Ending<'_> {
             (Closed::TimedOut, _) => "(no answer in time)".to_owned(),
             _ => "(no longer open)".to_owned(),
         };
-        if let Some(shows) = sink.shows.filter(|_| !shown.is_empty()) {
-            shows.close(shown, note);
+        if let Some(display) = sink.display.filter(|_| !shown.is_empty()) {
+            display.close(shown, note);
         }
-        sink.bus.tell(Event::TurnQuestionClosed {
+        sink.bus.publish(Event::TurnQuestionClosed {
             session_id: sink.session_id.to_owned(),
             turn: sink.turn,
             id: self.asked.id.to_string(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::{Lease, Turns};
+use super::{SessionLock, Turns};
 use crate::events::Event;
 use crate::store::retry_while_busy;
 use crate::store::{HeldBy, StoreError};
@@ -20,7 +20,7 @@ const REMINDER: Duration = Duration::from_secs(300);
 
 /// What became of a wait.
 #[derive(Debug)]
-pub enum Waited<T> {
+pub enum WaitOutcome<T> {
     Begun(T),
     /// The other program kept the conversation for longer than we wait.
     StillHeld(HeldBy),
@@ -41,12 +41,12 @@ impl Turns {
     /// and then while it lasts. A wait ends with `quit`, or after `agent.turn_lease_timeout`.
     pub async fn when_free<T, F>(
         &self,
-        lease: &Lease,
+        lock: &SessionLock,
         stop: &CancellationToken,
         quit: impl Future<Output = ()>,
         mut tell: impl FnMut(&HeldBy, Duration),
         mut begin: impl FnMut() -> F,
-    ) -> Result<Waited<T>, StoreError>
+    ) -> Result<WaitOutcome<T>, StoreError>
     where
         F: Future<Output = Result<T, StoreError>>,
     {
@@ -55,27 +55,27 @@ impl Turns {
         loop {
             let mut by = match retry_while_busy(stop, &mut begin).await {
                 Err(StoreError::TurnHeld(by)) => by,
-                begun => return begun.map(Waited::Begun),
+                begun => return begun.map(WaitOutcome::Begun),
             };
             loop {
                 let waited = since.elapsed();
                 if waited >= self.timeouts.get().lease {
-                    return Ok(Waited::StillHeld(by));
+                    return Ok(WaitOutcome::StillHeld(by));
                 }
                 if waited >= next_word {
                     next_word = match next_word {
                         Duration::ZERO => FIRST_REMINDER,
                         _ => waited + REMINDER,
                     };
-                    self.tell_waiting(lease, &by, waited);
+                    self.publish_waiting(lock, &by, waited);
                     tell(&by, waited);
                 }
                 tokio::select! {
                     () = tokio::time::sleep(LOOK_AGAIN) => {}
                     () = self.others_wrote.notified() => {}
-                    () = &mut quit => return Ok(Waited::Quit),
+                    () = &mut quit => return Ok(WaitOutcome::Quit),
                 }
-                match lease.shared().map(|shared| shared.held_by()).transpose() {
+                match lock.shared().map(|shared| shared.held_by()).transpose() {
                     Ok(Some(Some(still))) => by = still,
                     Ok(_) => break,
                     Err(error) => tracing::debug!(%error, "the turn lease could not be read"),
@@ -89,10 +89,10 @@ impl Turns {
         self.others_wrote.notify_waiters();
     }
 
-    fn tell_waiting(&self, lease: &Lease, by: &HeldBy, waited: Duration) {
-        tracing::info!(conversation = lease.conversation(), %by, waited = waited.as_secs(), "waiting for the turn of another program");
-        self.bus.tell(Event::TurnWaiting {
-            session_id: lease.session_id().to_owned(),
+    fn publish_waiting(&self, lock: &SessionLock, by: &HeldBy, waited: Duration) {
+        tracing::info!(conversation = lock.conversation(), %by, waited = waited.as_secs(), "waiting for the turn of another program");
+        self.bus.publish(Event::TurnWaiting {
+            session_id: lock.session_id().to_owned(),
             holder: by.to_string(),
             waited: waited.as_secs(),
         });

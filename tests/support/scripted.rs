@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use hermesd::agent::{Agent, AgentError, Agents, Prompt, Sink};
 use hermesd::client::Client;
 use hermesd::config::{self, Config, Overrides};
-use hermesd::control::{Doorman, listener};
+use hermesd::control::{PeerPolicy, listener};
 use hermesd::daemon::{Daemon, DaemonError, Stopped};
 use hermesd::domain::Reply;
 use hermesd::domain::TranscriptWriter;
@@ -18,7 +18,7 @@ use hermesd::domain::{ChatType, Source};
 use hermesd::domain::{HomeChannel, ThreadOutcome};
 use hermesd::events::Bus;
 use hermesd::platform::local::Local;
-use hermesd::platform::{Capabilities, Outgoing, Platform, PlatformError};
+use hermesd::platform::{Capabilities, OutboundMessage, Platform, PlatformError};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use hermesd::shutdown::Shutdown;
 use hermesd::store::Store;
@@ -120,7 +120,7 @@ impl Platform for Scripted {
         }
     }
 
-    fn source_of(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
+    fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
         let mut source = Source::new("telegram", ChatType::Dm, &home.chat_id);
         if let ThreadOutcome::Thread { id, .. } = opened {
             source.thread_id = Some(id.clone());
@@ -131,7 +131,7 @@ impl Platform for Scripted {
     async fn send(
         &self,
         _to: &Source,
-        what: Outgoing<'_>,
+        what: OutboundMessage<'_>,
         send_key: &str,
     ) -> Result<String, PlatformError> {
         if self.unanswered.load(Ordering::Relaxed) > 0 {
@@ -308,7 +308,7 @@ impl InProcess {
         let agents = Agents::only(agent.clone());
         let daemon = Daemon::with(config, store.clone(), bus, adapters, agents);
         let stop = Shutdown::default();
-        let doorman = Doorman::new(None).expect("a doorman");
+        let doorman = PeerPolicy::new(None).expect("a doorman");
         let serving = tokio::spawn(daemon.serve(listener, doorman, stop.clone()));
         let client = Client::connect(&socket).await.expect("a connection");
         InProcess {

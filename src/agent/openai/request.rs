@@ -247,7 +247,7 @@ mod tests {
     fn request_along(messages: Vec<Message>, along: Vec<Value>, context: usize) -> Request {
         let session = Session {
             system_prompt: Some("Be kind.".into()),
-            ..Session::unborn("s", 0.0)
+            ..Session::unsaved("s", 0.0)
         };
         let transcript = Transcript::from_rows(messages);
         let prompt = Prompt {

@@ -18,7 +18,7 @@ use super::output::{self, BOLD, FAINT, Output};
 use super::{CliError, sessions, terminal};
 use crate::client::{Client, News};
 use crate::config::Config;
-use crate::domain::slash_command::{self, Place, Typed};
+use crate::domain::slash_command::{self, ParsedInput, Place};
 use crate::protocol::{
     Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
     ResumedView, SessionResume, SessionView, TranscriptWish,
@@ -197,15 +197,15 @@ impl Chat<'_> {
             return Ok(Next::GoOn);
         }
         match slash_command::read(&line, Place::Terminal) {
-            Typed::Words => {
+            ParsedInput::Words => {
                 self.spoken = true;
                 self.say(&line).await
             }
-            Typed::NotHere(why) => {
+            ParsedInput::NotHere(why) => {
                 self.out.line(&why)?;
                 Ok(Next::GoOn)
             }
-            Typed::Command(command, rest) => {
+            ParsedInput::Command(command, rest) => {
                 let rest = rest.to_owned();
                 let next = self.perform(command, &rest).await;
                 self.go_on_after(next)

@@ -10,7 +10,7 @@ use crate::cli::CliError;
 use crate::cli::markdown::Markdown;
 use crate::cli::output::{BOLD, FAINT, Output, to_stderr};
 use crate::client::{ClientError, News};
-use crate::domain::slash_command::{self, Command, Place, Typed};
+use crate::domain::slash_command::{self, Command, ParsedInput, Place};
 use crate::protocol::{Call, ChatSay, ChatTurnView, EventKind, Nothing};
 
 const TICK: Duration = Duration::from_secs(1);
@@ -74,8 +74,8 @@ impl Chat<'_> {
                     // What was typed unseen was typed before the question: it is no answer to it.
                     Heard::Line(line)
                     | Heard::Unseen(line) => match slash_command::read(&line, Place::Terminal) {
-                        Typed::Command(Command::Stop, _) => stop(client).await?,
-                        Typed::Command(Command::Quit, _) => {
+                        ParsedInput::Command(Command::Stop, _) => stop(client).await?,
+                        ParsedInput::Command(Command::Quit, _) => {
                             screen.close()?;
                             return Ok(Next::Leave);
                         }
@@ -111,7 +111,11 @@ impl Chat<'_> {
 
     /// Whether a line is for a question of the agent's.
     pub(super) fn is_answer(&self, line: &str) -> bool {
-        !self.asked.is_empty() && matches!(slash_command::read(line, Place::Terminal), Typed::Words)
+        !self.asked.is_empty()
+            && matches!(
+                slash_command::read(line, Place::Terminal),
+                ParsedInput::Words
+            )
     }
 
     /// Gives the agent its answer to one of the open questions.

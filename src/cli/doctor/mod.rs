@@ -11,7 +11,7 @@ use serde_json::json;
 use super::CliError;
 use super::backend::find_daemon;
 use super::output::{BAD, BOLD, FAINT, GOOD, Output};
-use crate::agent::{Agents, Standing};
+use crate::agent::{AgentState, Agents};
 use crate::client::Client;
 use crate::config::{self, Config, Overrides, paths};
 use crate::daemon;
@@ -118,7 +118,7 @@ async fn look_without_daemon(
         let wanted = config.platform(adapter.name()).filter(|p| p.enabled);
         if let Some(platform) = wanted {
             let home = homes.home(adapter.name());
-            report.tell_all(adapter.examine(home.as_ref()).await)?;
+            report.tell_all(adapter.diagnose(home.as_ref()).await)?;
             if platform.name != local::NAME {
                 report.tell(access::configured(platform))?;
             }
@@ -128,7 +128,7 @@ async fn look_without_daemon(
     let name = agents.default_name();
     let standing = agents.all().find(|(agent, _)| *agent == name);
     report.tell(match standing {
-        Some((_, Standing::Missing(why))) => not_ready(name, why),
+        Some((_, AgentState::Missing(why))) => not_ready(name, why),
         _ => ready(name),
     })
 }

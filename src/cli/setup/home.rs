@@ -14,7 +14,7 @@ use super::file::File;
 use crate::cli::CliError;
 use crate::cli::output::Output;
 use crate::client::Client;
-use crate::platform::{Inbox, Incoming, Line, Platform, Said};
+use crate::platform::{InboundEvent, InboundMessage, Inbox, ListenContext, Platform};
 use crate::protocol::{Call, Nothing, PairingCode, PersonView, PlatformView};
 use crate::store::StoreError;
 
@@ -23,12 +23,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const CONNECTS: Duration = Duration::from_secs(30);
 
 /// Keeps what is said to be the home.
-struct Listening(mpsc::Sender<Said>);
+struct Listening(mpsc::Sender<InboundMessage>);
 
 #[async_trait]
 impl Inbox for Listening {
-    async fn take(&self, incoming: Incoming) -> Result<(), StoreError> {
-        if let Incoming::Said(said) = incoming
+    async fn accept(&self, incoming: InboundEvent) -> Result<(), StoreError> {
+        if let InboundEvent::Message(said) = incoming
             && said.text.split_whitespace().next() == Some("/sethome")
         {
             let _ = self.0.send(said).await;
@@ -38,10 +38,13 @@ impl Inbox for Listening {
 }
 
 /// Listens until somebody says so whom the person at the terminal knows.
-pub(super) async fn listen(platform: &dyn Platform, out: &Output) -> Result<Said, CliError> {
+pub(super) async fn listen(
+    platform: &dyn Platform,
+    out: &Output,
+) -> Result<InboundMessage, CliError> {
     platform.connect().await.map_err(failed)?;
     let (sender, mut said) = mpsc::channel(16);
-    let line = Line {
+    let line = ListenContext {
         inbox: Arc::new(Listening(sender)),
         alive: Box::new(|| {}),
     };

@@ -191,7 +191,7 @@ impl Guide<'_> {
         }
         let config = config::load(&overrides)?;
         let adapter = self.adapter(&config)?;
-        let found = adapter.examine(None).await;
+        let found = adapter.diagnose(None).await;
         match found.first() {
             Some(token) if token.grade == Grade::Good => {
                 let bot = token

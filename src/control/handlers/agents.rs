@@ -1,7 +1,7 @@
 //! `agent.list`, `agent.test`.
 
-use crate::agent::Standing;
-use crate::control::Desk;
+use crate::agent::AgentState;
+use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, refused};
 use crate::domain::TranscriptWriter;
 use crate::protocol::{AgentTestView, AgentView};
@@ -9,12 +9,12 @@ use crate::protocol::{AgentTestView, AgentView};
 /// What is shown of a reply to the test.
 const FIRST_WORDS: usize = 200;
 
-pub(super) fn list(desk: &Desk) -> Answer {
-    let agents = desk.turns.agents();
-    let view = |(name, standing): (&str, &Standing)| {
+pub(super) fn list(context: &ControlContext) -> Answer {
+    let agents = context.turns.agents();
+    let view = |(name, standing): (&str, &AgentState)| {
         let (ready, detail) = match standing {
-            Standing::Ready(agent) => (Some(agent), None),
-            Standing::Missing(why) => (None, Some(why.clone())),
+            AgentState::Ready(agent) => (Some(agent), None),
+            AgentState::Missing(why) => (None, Some(why.clone())),
         };
         AgentView {
             name: name.to_owned(),
@@ -29,10 +29,10 @@ pub(super) fn list(desk: &Desk) -> Answer {
     answer(&agents.all().map(view).collect::<Vec<_>>())
 }
 
-pub(super) async fn test(desk: &Desk, name: &str) -> Answer {
-    let agent = desk.turns.agents().get(name);
+pub(super) async fn test(context: &ControlContext, name: &str) -> Answer {
+    let agent = context.turns.agents().get(name);
     let agent = agent.map_err(|why| refused("no_agent", why, "see `hermesctl agents`"))?;
-    let probe = desk.turns.probe(agent.as_ref()).await;
+    let probe = context.turns.probe(agent.as_ref()).await;
     let (reply, error) = match probe.outcome {
         Ok(reply) => (Some(reply), None),
         Err(error) => (None, Some(error.to_string())),

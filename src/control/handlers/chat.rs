@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
-use crate::control::Desk;
+use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, refused};
 use crate::protocol::{ChatOpen, ChatSay, ChatTurnView, ChatView, RpcError};
-use crate::terminal::{Opening, Reason, Seat, Terminals};
-use crate::turn::Heard;
+use crate::terminal::{AttachedTerminal, Opening, Reason, Terminals};
+use crate::turn::AnswerOutcome;
 use crate::views;
 
 /// The seat of a connection, if it has taken one.
 #[derive(Clone, Default)]
-pub(in crate::control) struct Place(Arc<Mutex<Option<Arc<Seat>>>>);
+pub(in crate::control) struct Place(Arc<Mutex<Option<Arc<AttachedTerminal>>>>);
 
 impl Place {
-    async fn seat(&self) -> Result<Arc<Seat>, RpcError> {
+    async fn seat(&self) -> Result<Arc<AttachedTerminal>, RpcError> {
         let seat = self.0.lock().await.clone();
         seat.ok_or_else(|| refused("not_open", "no session is open here", "say chat.open first"))
     }
 
     pub(in crate::control) fn is_taken(&self) -> bool {
-        // Whoever holds it is just sitting down or getting up.
+        // Whoever holds it is just attached down or getting up.
         self.0.try_lock().map_or(true, |place| place.is_some())
     }
 
@@ -33,25 +33,25 @@ impl Place {
 }
 
 /// Whoever sits somewhere already gets up there when the new place is sure.
-pub(super) async fn open(desk: &Desk, place: &Place, wish: ChatOpen) -> Answer {
-    let mut sitting = place.0.lock().await;
+pub(super) async fn open(context: &ControlContext, place: &Place, wish: ChatOpen) -> Answer {
+    let mut attached = place.0.lock().await;
     let reason = match wish.session {
         Some(_) => Reason::ResumedOther,
         None => Reason::NewSession,
     };
-    let opened = desk
+    let opened = context
         .terminals
         .open(Opening {
             session: wish.session,
             title: wish.title,
             agent: wish.agent,
             tty: wish.tty,
-            at: sitting.clone(),
+            at: attached.clone(),
         })
         .await?;
-    let before = sitting.replace(opened.seat.clone());
-    if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &opened.seat)) {
-        desk.terminals.leave(&before, reason).await;
+    let before = attached.replace(opened.terminal.clone());
+    if let Some(before) = before.filter(|before| !Arc::ptr_eq(before, &opened.terminal)) {
+        context.terminals.leave(&before, reason).await;
     }
     answer(&ChatView {
         session: views::session(&opened.session),
@@ -60,9 +60,9 @@ pub(super) async fn open(desk: &Desk, place: &Place, wish: ChatOpen) -> Answer {
     })
 }
 
-pub(super) async fn say(desk: &Desk, place: &Place, wish: ChatSay) -> Answer {
+pub(super) async fn say(context: &ControlContext, place: &Place, wish: ChatSay) -> Answer {
     let seat = place.seat().await?;
-    let outcome = desk.terminals.say(&seat, &wish.text).await?;
+    let outcome = context.terminals.say(&seat, &wish.text).await?;
     answer(&ChatTurnView {
         session: seat.session_id(),
         reply: views::shortened(&outcome.reply),
@@ -77,19 +77,29 @@ pub(super) async fn stop(place: &Place) -> Answer {
     answer(&serde_json::json!({"stopped": stopped}))
 }
 
-pub(super) async fn leave(desk: &Desk, place: &Place) -> Answer {
+pub(super) async fn leave(context: &ControlContext, place: &Place) -> Answer {
     if let Some(seat) = place.0.lock().await.take() {
-        desk.terminals.leave(&seat, Reason::Closed).await;
+        context.terminals.leave(&seat, Reason::Closed).await;
     }
     answer(&serde_json::json!({}))
 }
 
-pub(super) async fn answer_question(desk: &Desk, place: &Place, wish: ChatSay) -> Answer {
+pub(super) async fn answer_question(
+    context: &ControlContext,
+    place: &Place,
+    wish: ChatSay,
+) -> Answer {
     let seat = place.seat().await?;
-    match desk.turns.questions.hear(seat.conversation(), &wish.text) {
-        Heard::Answered(id) => answer(&serde_json::json!({"question": id.to_string()})),
-        Heard::NotAnAnswer(question) => Err(refused("no_answer", question, "answer with a number")),
-        Heard::NoQuestion => Err(refused(
+    match context
+        .turns
+        .questions
+        .hear(seat.conversation(), &wish.text)
+    {
+        AnswerOutcome::Answered(id) => answer(&serde_json::json!({"question": id.to_string()})),
+        AnswerOutcome::NotAnAnswer(question) => {
+            Err(refused("no_answer", question, "answer with a number"))
+        }
+        AnswerOutcome::NoQuestion => Err(refused(
             "no_question",
             "the agent has asked nothing, or waits no longer",
             "say it as a message",

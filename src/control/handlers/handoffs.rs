@@ -1,23 +1,23 @@
 //! `handoff.request`, `.wait`, `.list`, `.show`, `.cancel`, `.retry`.
 
-use crate::control::Desk;
+use crate::control::ControlContext;
 use crate::control::handlers::{Answer, LONGEST_LIST, USUAL_LIST, answer, not_found, refused};
 use crate::domain::{Handoff, HandoffState, RequestedVia};
 use crate::events::Event;
-use crate::handoff::request::{self, Wish};
+use crate::handoff::request::{self, HandoffWish};
 use crate::journal_ids;
 use crate::protocol::{HandoffList, HandoffRequest, RpcError};
-use crate::sessions::Terminal;
+use crate::sessions::TerminalNames;
 use crate::sessions::{ChosenBy, resolve};
 use crate::views;
 
-pub(super) async fn request(desk: &Desk, wish: HandoffRequest) -> Answer {
-    let wish = Wish {
+pub(super) async fn request(context: &ControlContext, wish: HandoffRequest) -> Answer {
+    let wish = HandoffWish {
         platform: wish.platform,
         session: wish.session,
         note: wish.note,
         tty: wish.tty,
-        terminal: Terminal {
+        terminal: TerminalNames {
             ids: wish.terminals,
             since: wish.terminal_since,
         },
@@ -25,30 +25,33 @@ pub(super) async fn request(desk: &Desk, wish: HandoffRequest) -> Answer {
         force: wish.force,
     };
     if let Some(session) = &wish.session {
-        desk.terminals.ensure_row(session).await?;
+        context.terminals.ensure_row(session).await?;
     }
-    let (handoff, chosen_by) = ask(desk, &wish).await?;
+    let (handoff, chosen_by) = ask(context, &wish).await?;
     answer(&views::requested_handoff(&handoff, chosen_by))
 }
 
-async fn ask(desk: &Desk, wish: &Wish) -> Result<(Handoff, Option<ChosenBy>), RpcError> {
-    desk.store.expect_write();
-    let is_busy = |session: &str| desk.turns.is_busy(session);
+async fn ask(
+    context: &ControlContext,
+    wish: &HandoffWish,
+) -> Result<(Handoff, Option<ChosenBy>), RpcError> {
+    context.store.expect_write();
+    let is_busy = |session: &str| context.turns.is_busy(session);
     let (handoff, chosen_by) = request::request(
-        &desk.store,
-        &desk.platforms,
+        &context.store,
+        &context.platforms,
         is_busy,
         wish,
         RequestedVia::Socket,
     )
     .await?;
-    desk.bus.tell_requested(&handoff);
-    desk.queue.requested(&handoff);
+    context.bus.publish_requested(&handoff);
+    context.queue.requested(&handoff);
     Ok((handoff, chosen_by))
 }
 
-fn find(desk: &Desk, id: i64) -> Result<Handoff, RpcError> {
-    let handoff = desk.store.handoff(id)?;
+fn find(context: &ControlContext, id: i64) -> Result<Handoff, RpcError> {
+    let handoff = context.store.handoff(id)?;
     handoff.ok_or_else(|| unknown(id))
 }
 
@@ -57,10 +60,10 @@ fn unknown(id: i64) -> RpcError {
 }
 
 /// Resolves when the handoff has ended. Listens before it looks, so that no end falls in between.
-pub(in crate::control) async fn ended(desk: &Desk, id: i64) -> Result<(), RpcError> {
+pub(in crate::control) async fn ended(context: &ControlContext, id: i64) -> Result<(), RpcError> {
     loop {
-        let mut ending = desk.bus.ending(id);
-        match desk.store.handoff_state_of(id)? {
+        let mut ending = context.bus.ending(id);
+        match context.store.handoff_state_of(id)? {
             None => return Err(unknown(id)),
             Some(state) if state.is_final() => return Ok(()),
             Some(_) => ending.told().await,
@@ -68,13 +71,13 @@ pub(in crate::control) async fn ended(desk: &Desk, id: i64) -> Result<(), RpcErr
     }
 }
 
-pub(super) async fn list(desk: &Desk, wish: HandoffList) -> Answer {
+pub(super) async fn list(context: &ControlContext, wish: HandoffList) -> Answer {
     let session = match wish.session {
-        Some(name) => Some(resolve(&desk.store, &name)?.id),
+        Some(name) => Some(resolve(&context.store, &name)?.id),
         None => None,
     };
     let limit = wish.limit.unwrap_or(USUAL_LIST).min(LONGEST_LIST);
-    let handoffs = desk
+    let handoffs = context
         .store
         .list_handoffs(session.as_deref(), wish.in_flight, limit)
         .await?;
@@ -86,26 +89,26 @@ pub(super) async fn list(desk: &Desk, wish: HandoffList) -> Answer {
     )
 }
 
-pub(in crate::control) fn show(desk: &Desk, id: i64) -> Answer {
-    answer(&views::handoff(&find(desk, id)?))
+pub(in crate::control) fn show(context: &ControlContext, id: i64) -> Answer {
+    answer(&views::handoff(&find(context, id)?))
 }
 
-pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
-    let handoff = find(desk, id)?;
+pub(super) async fn cancel(context: &ControlContext, id: i64) -> Answer {
+    let handoff = find(context, id)?;
     let stopped = match handoff.state {
         HandoffState::Pending => {
-            let withdrawn = desk
+            let withdrawn = context
                 .store
                 .withdraw_handoff(&handoff.session_id, "cancelled")
                 .await?;
             if withdrawn {
-                desk.bus.tell_requested(&handoff);
+                context.bus.publish_requested(&handoff);
                 let Handoff {
                     session_id,
                     platform,
                     ..
                 } = handoff;
-                desk.metrics.handoff_ended(&platform, Some("cancelled"));
+                context.metrics.handoff_ended(&platform, Some("cancelled"));
                 tracing::info!(
                     message_id = journal_ids::HANDOFF_FAILED,
                     handoff = id,
@@ -114,7 +117,7 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
                     reason = "cancelled",
                     "handoff failed"
                 );
-                desk.bus.tell(Event::HandoffEnded {
+                context.bus.publish(Event::HandoffEnded {
                     id,
                     session_id,
                     platform,
@@ -123,13 +126,13 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
                 });
             }
             // It may have been claimed in this moment; then it is stopped like any running one.
-            withdrawn || stop_running(desk, id).await?
+            withdrawn || stop_running(context, id).await?
         }
-        HandoffState::Running => stop_running(desk, id).await?,
+        HandoffState::Running => stop_running(context, id).await?,
         HandoffState::Completed | HandoffState::Failed => false,
     };
     if !stopped {
-        let now = find(desk, id)?;
+        let now = find(context, id)?;
         let message = format!(
             "handoff {id} can no longer be cancelled: it is {}",
             now.state.as_str()
@@ -140,20 +143,20 @@ pub(super) async fn cancel(desk: &Desk, id: i64) -> Answer {
             "a completed handoff is undone by taking the session back",
         ));
     }
-    ended(desk, id).await?;
-    show(desk, id)
+    ended(context, id).await?;
+    show(context, id)
 }
 
-async fn stop_running(desk: &Desk, id: i64) -> Result<bool, RpcError> {
-    let asked = desk.store.cancel_handoff(id).await?;
+async fn stop_running(context: &ControlContext, id: i64) -> Result<bool, RpcError> {
+    let asked = context.store.cancel_handoff(id).await?;
     if asked {
-        desk.queue.cancel(id);
+        context.queue.cancel(id);
     }
     Ok(asked)
 }
 
-pub(super) async fn retry(desk: &Desk, id: i64) -> Answer {
-    let handoff = find(desk, id)?;
+pub(super) async fn retry(context: &ControlContext, id: i64) -> Answer {
+    let handoff = find(context, id)?;
     if handoff.state != HandoffState::Failed {
         let message = format!(
             "handoff {id} is {}, and only a failed one can be tried again",
@@ -161,12 +164,12 @@ pub(super) async fn retry(desk: &Desk, id: i64) -> Answer {
         );
         return Err(refused("not_failed", message, "see `hermesctl handoffs`"));
     }
-    let wish = Wish {
+    let wish = HandoffWish {
         platform: handoff.platform,
         session: Some(handoff.session_id),
         note: handoff.note,
         after_turn: handoff.after_turn,
-        ..Wish::default()
+        ..HandoffWish::default()
     };
-    answer(&views::handoff(&ask(desk, &wish).await?.0))
+    answer(&views::handoff(&ask(context, &wish).await?.0))
 }

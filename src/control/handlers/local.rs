@@ -1,6 +1,6 @@
 //! `local.threads`, `local.read`, `local.say`: the embedded platform's chats.
 
-use crate::control::Desk;
+use crate::control::ControlContext;
 use crate::control::handlers::{Answer, LONGEST_LIST, answer, not_found, refused};
 use crate::domain::LONGEST_MESSAGE;
 use crate::platform::{Availability, local};
@@ -10,8 +10,8 @@ use crate::views;
 /// Messages of a thread that fit a frame in all reason.
 const USUAL_SCROLLBACK: usize = 200;
 
-pub(super) async fn threads(desk: &Desk) -> Answer {
-    let threads = desk.store.local_threads(LONGEST_LIST).await?;
+pub(super) async fn threads(context: &ControlContext) -> Answer {
+    let threads = context.store.local_threads(LONGEST_LIST).await?;
     answer(
         &threads
             .into_iter()
@@ -20,10 +20,10 @@ pub(super) async fn threads(desk: &Desk) -> Answer {
     )
 }
 
-pub(super) async fn read(desk: &Desk, wish: LocalRead) -> Answer {
-    let (chat, thread) = place(desk, wish.thread).await?;
+pub(super) async fn read(context: &ControlContext, wish: LocalRead) -> Answer {
+    let (chat, thread) = place(context, wish.thread).await?;
     let limit = wish.limit.unwrap_or(USUAL_SCROLLBACK).min(LONGEST_LIST);
-    let messages = desk
+    let messages = context
         .store
         .local_messages(
             &chat,
@@ -35,8 +35,8 @@ pub(super) async fn read(desk: &Desk, wish: LocalRead) -> Answer {
     answer(&views::local_messages(messages))
 }
 
-pub(super) async fn say(desk: &Desk, wish: LocalSay) -> Answer {
-    if let Availability::Off(reason) = desk.platforms.availability(local::NAME) {
+pub(super) async fn say(context: &ControlContext, wish: LocalSay) -> Answer {
+    if let Availability::Off(reason) = context.platforms.availability(local::NAME) {
         return Err(refused(
             "platform_off",
             format!("local is not available: {reason}"),
@@ -57,8 +57,8 @@ pub(super) async fn say(desk: &Desk, wish: LocalSay) -> Answer {
             "send it in parts",
         ));
     }
-    let (chat, thread) = place(desk, wish.thread).await?;
-    let said = desk
+    let (chat, thread) = place(context, wish.thread).await?;
+    let said = context
         .chats
         .say_local(&chat, thread.as_deref(), &wish.text)
         .await?;
@@ -66,11 +66,14 @@ pub(super) async fn say(desk: &Desk, wish: LocalSay) -> Answer {
 }
 
 /// Chat and thread of a thread's number; without one, the home chat itself.
-async fn place(desk: &Desk, thread: Option<i64>) -> Result<(String, Option<String>), RpcError> {
+async fn place(
+    context: &ControlContext,
+    thread: Option<i64>,
+) -> Result<(String, Option<String>), RpcError> {
     let Some(id) = thread else {
-        return Ok((desk.local_home.clone(), None));
+        return Ok((context.local_home.clone(), None));
     };
-    match desk.store.local_thread(id).await? {
+    match context.store.local_thread(id).await? {
         Some(thread) => Ok((thread.chat_id, Some(id.to_string()))),
         None => Err(not_found(
             &format!("thread {id}"),

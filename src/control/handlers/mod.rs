@@ -14,8 +14,8 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::broadcast;
 
-use crate::control::Desk;
-use crate::events::Told;
+use crate::control::ControlContext;
+use crate::events::PublishedEvent;
 use crate::protocol::{Call, RpcError, code};
 use crate::sessions::{RequestError, stopping};
 use crate::store::StoreError;
@@ -29,52 +29,52 @@ pub(super) type Answer = Result<Box<RawValue>, RpcError>;
 pub(super) struct Subscription {
     pub(super) topics: Vec<String>,
     pub(super) session: Option<String>,
-    pub(super) events: broadcast::Receiver<Arc<Told>>,
+    pub(super) events: broadcast::Receiver<Arc<PublishedEvent>>,
 }
 
 /// Everything but `hello` and `events.subscribe`, which belong to the connection.
-pub(super) async fn perform(desk: &Desk, place: &Place, call: Call) -> Answer {
-    if desk.draining.is_cancelled() && begins_work(&call) {
+pub(super) async fn perform(context: &ControlContext, place: &Place, call: Call) -> Answer {
+    if context.draining.is_cancelled() && begins_work(&call) {
         return Err(RequestError::from(stopping()).into());
     }
     match call {
-        Call::Hello(hello) => status::hello(desk, &hello),
+        Call::Hello(hello) => status::hello(context, &hello),
         Call::EventsSubscribe(_) => Err(RpcError::new(
             code::INTERNAL,
             "events.subscribe belongs to the connection",
         )),
-        Call::Status(_) => status::status(desk).await,
-        Call::Metrics(_) => status::metrics(desk),
-        Call::PlatformList(_) => status::platforms(desk),
-        Call::PlatformExamine(wish) => status::examine(desk, &wish.platform).await,
-        Call::AgentList(_) => agents::list(desk),
-        Call::AgentTest(wish) => agents::test(desk, &wish.agent).await,
-        Call::PairList(_) => pairing::list(desk).await,
-        Call::PairApprove(wish) => pairing::approve(desk, &wish.code).await,
-        Call::PairRevoke(wish) => pairing::revoke(desk, wish).await,
-        Call::SessionList(wish) => sessions::list(desk, wish).await,
-        Call::SessionShow(wish) => sessions::show(desk, &wish.session),
-        Call::SessionTranscript(wish) => sessions::transcript(desk, wish).await,
-        Call::SessionSearch(wish) => sessions::search(desk, wish).await,
-        Call::SessionRename(wish) => sessions::rename(desk, wish).await,
-        Call::SessionResume(wish) => sessions::resume(desk, wish).await,
-        Call::ChatOpen(wish) => chat::open(desk, place, wish).await,
-        Call::ChatSay(wish) => chat::say(desk, place, wish).await,
-        Call::ChatAnswer(wish) => chat::answer_question(desk, place, wish).await,
+        Call::Status(_) => status::status(context).await,
+        Call::Metrics(_) => status::metrics(context),
+        Call::PlatformList(_) => status::platforms(context),
+        Call::PlatformExamine(wish) => status::examine(context, &wish.platform).await,
+        Call::AgentList(_) => agents::list(context),
+        Call::AgentTest(wish) => agents::test(context, &wish.agent).await,
+        Call::PairList(_) => pairing::list(context).await,
+        Call::PairApprove(wish) => pairing::approve(context, &wish.code).await,
+        Call::PairRevoke(wish) => pairing::revoke(context, wish).await,
+        Call::SessionList(wish) => sessions::list(context, wish).await,
+        Call::SessionShow(wish) => sessions::show(context, &wish.session),
+        Call::SessionTranscript(wish) => sessions::transcript(context, wish).await,
+        Call::SessionSearch(wish) => sessions::search(context, wish).await,
+        Call::SessionRename(wish) => sessions::rename(context, wish).await,
+        Call::SessionResume(wish) => sessions::resume(context, wish).await,
+        Call::ChatOpen(wish) => chat::open(context, place, wish).await,
+        Call::ChatSay(wish) => chat::say(context, place, wish).await,
+        Call::ChatAnswer(wish) => chat::answer_question(context, place, wish).await,
         Call::ChatStop(_) => chat::stop(place).await,
-        Call::ChatLeave(_) => chat::leave(desk, place).await,
-        Call::HandoffRequest(wish) => handoffs::request(desk, wish).await,
+        Call::ChatLeave(_) => chat::leave(context, place).await,
+        Call::HandoffRequest(wish) => handoffs::request(context, wish).await,
         Call::HandoffWait(wish) => {
-            ended(desk, wish.id).await?;
-            show(desk, wish.id)
+            ended(context, wish.id).await?;
+            show(context, wish.id)
         }
-        Call::HandoffList(wish) => handoffs::list(desk, wish).await,
-        Call::HandoffShow(wish) => handoffs::show(desk, wish.id),
-        Call::HandoffCancel(wish) => handoffs::cancel(desk, wish.id).await,
-        Call::HandoffRetry(wish) => handoffs::retry(desk, wish.id).await,
-        Call::LocalThreads(_) => local::threads(desk).await,
-        Call::LocalRead(wish) => local::read(desk, wish).await,
-        Call::LocalSay(wish) => local::say(desk, wish).await,
+        Call::HandoffList(wish) => handoffs::list(context, wish).await,
+        Call::HandoffShow(wish) => handoffs::show(context, wish.id),
+        Call::HandoffCancel(wish) => handoffs::cancel(context, wish.id).await,
+        Call::HandoffRetry(wish) => handoffs::retry(context, wish.id).await,
+        Call::LocalThreads(_) => local::threads(context).await,
+        Call::LocalRead(wish) => local::read(context, wish).await,
+        Call::LocalSay(wish) => local::say(context, wish).await,
     }
 }
 

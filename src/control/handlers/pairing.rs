@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::control::Desk;
+use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, not_found, refused};
 use crate::delivery::ChatQueue;
 use crate::inbound::hermes_pairing;
@@ -13,17 +13,17 @@ use crate::views;
 const WELCOME: &str =
     "You are in. Say what you want to talk about; /help lists what else there is.";
 
-pub(super) async fn list(desk: &Desk) -> Answer {
-    let people = desk.store.people().await?;
+pub(super) async fn list(context: &ControlContext) -> Answer {
+    let people = context.store.people().await?;
     let mut people: Vec<_> = people.into_iter().map(views::person).collect();
-    let home = PathBuf::from(&desk.home);
+    let home = PathBuf::from(&context.home);
     let of_hermes = blocking(move || Ok(hermes_pairing::list(&home))).await?;
     people.extend(of_hermes.into_iter().map(views::hermes_person));
     answer(&people)
 }
 
-pub(super) async fn approve(desk: &Desk, code: &str) -> Answer {
-    let approved = desk.store.approve(code, WELCOME).await?;
+pub(super) async fn approve(context: &ControlContext, code: &str) -> Answer {
+    let approved = context.store.approve(code, WELCOME).await?;
     let Some((person, note)) = approved else {
         return Err(refused(
             "no_such_code",
@@ -37,14 +37,17 @@ pub(super) async fn approve(desk: &Desk, code: &str) -> Answer {
         "somebody was let in"
     );
     if let Some(note) = note {
-        desk.chats.post(note);
+        context.chats.post(note);
     }
     answer(&views::person(person))
 }
 
-pub(super) async fn revoke(desk: &Desk, wish: PersonName) -> Answer {
-    let ours = desk.store.forget_person(&wish.platform, &wish.user).await?;
-    let (home, person) = (PathBuf::from(&desk.home), wish.clone());
+pub(super) async fn revoke(context: &ControlContext, wish: PersonName) -> Answer {
+    let ours = context
+        .store
+        .forget_person(&wish.platform, &wish.user)
+        .await?;
+    let (home, person) = (PathBuf::from(&context.home), wish.clone());
     let hermes = move || hermes_pairing::revoke(&home, &person.platform, &person.user);
     if !blocking(hermes).await? && !ours {
         let what = format!("person {} who was let in on {}", wish.user, wish.platform);

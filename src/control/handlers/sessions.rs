@@ -1,6 +1,6 @@
 //! `session.list`, `.show`, `.transcript`, `.search`, `.rename`, `.resume`.
 
-use crate::control::Desk;
+use crate::control::ControlContext;
 use crate::control::handlers::{Answer, LONGEST_LIST, USUAL_LIST, answer};
 use crate::protocol::{
     ResumedView, SessionList, SessionRename, SessionResume, SessionSearch, TranscriptWish,
@@ -10,9 +10,9 @@ use crate::sessions::resolve;
 use crate::store::SessionFilter;
 use crate::views;
 
-pub(super) async fn list(desk: &Desk, wish: SessionList) -> Answer {
+pub(super) async fn list(context: &ControlContext, wish: SessionList) -> Answer {
     let limit = wish.limit.unwrap_or(USUAL_LIST).min(LONGEST_LIST);
-    let sessions = desk
+    let sessions = context
         .store
         .list_sessions(SessionFilter {
             source: wish.source,
@@ -23,13 +23,13 @@ pub(super) async fn list(desk: &Desk, wish: SessionList) -> Answer {
     answer(&sessions.iter().map(views::session).collect::<Vec<_>>())
 }
 
-pub(super) fn show(desk: &Desk, name: &str) -> Answer {
-    answer(&views::session(&resolve(&desk.store, name)?))
+pub(super) fn show(context: &ControlContext, name: &str) -> Answer {
+    answer(&views::session(&resolve(&context.store, name)?))
 }
 
-pub(super) async fn transcript(desk: &Desk, wish: TranscriptWish) -> Answer {
-    let session = resolve(&desk.store, &wish.session)?;
-    let (id, store) = (session.id.clone(), &desk.store);
+pub(super) async fn transcript(context: &ControlContext, wish: TranscriptWish) -> Answer {
+    let session = resolve(&context.store, &wish.session)?;
+    let (id, store) = (session.id.clone(), &context.store);
     // Only the page that was asked for leaves the thread that reads.
     let page = store.with_transcript(&id, move |transcript| {
         views::transcript(&session, &transcript, &wish)
@@ -37,20 +37,20 @@ pub(super) async fn transcript(desk: &Desk, wish: TranscriptWish) -> Answer {
     answer(&page.await?)
 }
 
-pub(super) async fn search(desk: &Desk, wish: SessionSearch) -> Answer {
+pub(super) async fn search(context: &ControlContext, wish: SessionSearch) -> Answer {
     let limit = wish.limit.unwrap_or(USUAL_LIST).min(LONGEST_LIST);
-    let hits = desk.store.search(&wish.words, limit).await?;
+    let hits = context.store.search(&wish.words, limit).await?;
     answer(&hits.iter().map(views::hit).collect::<Vec<_>>())
 }
 
-pub(super) async fn rename(desk: &Desk, wish: SessionRename) -> Answer {
-    desk.terminals.ensure_row(&wish.session).await?;
-    let session = sessions::rename(&desk.store, &wish.session, &wish.title).await?;
+pub(super) async fn rename(context: &ControlContext, wish: SessionRename) -> Answer {
+    context.terminals.ensure_row(&wish.session).await?;
+    let session = sessions::rename(&context.store, &wish.session, &wish.title).await?;
     answer(&views::session(&session))
 }
 
-pub(super) async fn resume(desk: &Desk, wish: SessionResume) -> Answer {
-    let (session, came_from) = desk.terminals.resume(wish.session.as_deref()).await?;
+pub(super) async fn resume(context: &ControlContext, wish: SessionResume) -> Answer {
+    let (session, came_from) = context.terminals.resume(wish.session.as_deref()).await?;
     answer(&ResumedView {
         session: views::session(&session),
         came_from,

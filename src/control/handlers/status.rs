@@ -4,14 +4,14 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::config::paths;
-use crate::control::Desk;
+use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, refused};
 use crate::protocol::{
     Hello, HelloView, MetricsView, PROTOCOL, PlatformView, RpcError, StatusView, code,
 };
 use crate::views;
 
-pub(in crate::control) fn hello(desk: &Desk, hello: &Hello) -> Answer {
+pub(in crate::control) fn hello(context: &ControlContext, hello: &Hello) -> Answer {
     if hello.protocol != PROTOCOL {
         let (older, newer) = if hello.protocol < PROTOCOL {
             ("client", "daemon")
@@ -34,52 +34,53 @@ pub(in crate::control) fn hello(desk: &Desk, hello: &Hello) -> Answer {
         server: "hermesd".into(),
         version: crate::VERSION.into(),
         protocol: PROTOCOL,
-        home: desk.home.clone(),
+        home: context.home.clone(),
         pid: std::process::id(),
     })
 }
 
-pub(super) async fn status(desk: &Desk) -> Answer {
+pub(super) async fn status(context: &ControlContext) -> Answer {
     answer(&StatusView {
         version: crate::VERSION.into(),
         pid: std::process::id(),
-        home: desk.home.clone(),
-        profile: paths::profile_name(Path::new(&desk.home)),
-        started_at: desk.started_at,
-        agent: desk.turns.agents().default_name().into(),
-        sessions: desk.store.session_count().await?,
-        handoffs_running: desk.queue.running(),
-        turns_running: desk.turns.leases.count(),
-        connections: desk.connections.load(Ordering::Relaxed),
-        platforms: platform_views(desk),
+        home: context.home.clone(),
+        profile: paths::profile_name(Path::new(&context.home)),
+        started_at: context.started_at,
+        agent: context.turns.agents().default_name().into(),
+        sessions: context.store.session_count().await?,
+        handoffs_running: context.queue.running(),
+        turns_running: context.turns.locks.count(),
+        connections: context.connections.load(Ordering::Relaxed),
+        platforms: platform_views(context),
     })
 }
 
-pub(super) fn metrics(desk: &Desk) -> Answer {
+pub(super) fn metrics(context: &ControlContext) -> Answer {
     answer(&MetricsView {
-        text: desk.metrics_text(),
+        text: context.metrics_text(),
     })
 }
 
-pub(super) fn platforms(desk: &Desk) -> Answer {
-    answer(&platform_views(desk))
+pub(super) fn platforms(context: &ControlContext) -> Answer {
+    answer(&platform_views(context))
 }
 
-pub(super) async fn examine(desk: &Desk, name: &str) -> Answer {
-    let Some(platform) = desk.platforms.adapter(name) else {
+pub(super) async fn examine(context: &ControlContext, name: &str) -> Answer {
+    let Some(platform) = context.platforms.adapter(name) else {
         return Err(refused(
             "platform_off",
             format!("{name} is not available"),
             "see `hermesctl platforms`",
         ));
     };
-    let home = desk.platforms.home(name);
-    let found = platform.examine(home.as_ref()).await;
+    let home = context.platforms.home(name);
+    let found = platform.diagnose(home.as_ref()).await;
     answer(&found.into_iter().map(views::finding).collect::<Vec<_>>())
 }
 
-fn platform_views(desk: &Desk) -> Vec<PlatformView> {
-    desk.platforms
+fn platform_views(context: &ControlContext) -> Vec<PlatformView> {
+    context
+        .platforms
         .all()
         .into_iter()
         .map(views::platform)

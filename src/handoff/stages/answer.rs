@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::Prompt;
 use crate::delivery::Address;
-use crate::delivery::InChat;
+use crate::delivery::ChatQuestionDisplay;
 use crate::delivery::show_typing;
 use crate::domain::Reply;
 use crate::domain::Session;
@@ -17,8 +17,8 @@ use crate::domain::{Handoff, HandoffStage};
 use crate::handoff::pipeline::{Context, StageError};
 use crate::handoff::worker::Slot;
 use crate::store::retry_while_busy;
-use crate::store::{Answer, Begun, Claim, HeldBy, Store, StoreError, TurnLease};
-use crate::turn::{Lease, Streamed, TurnError, Waited};
+use crate::store::{Answer, Claim, HeldBy, Store, StoreError, TurnLease, TurnStart};
+use crate::turn::{SessionLock, Streamed, TurnError, WaitOutcome};
 
 /// What stands behind the reply in a thread that may be the second of its name.
 const MAYBE_ANOTHER: &str = "\n\n(I was interrupted while I opened this thread. An empty one of the same name may stand beside it.)";
@@ -28,13 +28,13 @@ pub(in crate::handoff) async fn run(
     claim: &mut Claim,
     cancel: &CancellationToken,
     slot: &mut Slot,
-    lease: &mut Option<Lease>,
+    lock: &mut Option<SessionLock>,
 ) -> Result<(), StageError> {
     let id = &claim.handoff.session_id;
-    let mut lease = match lease.take() {
-        Some(lease) => lease,
+    let mut lock = match lock.take() {
+        Some(lock) => lock,
         None => tokio::select! {
-            lease = context.turns.lease(id) => lease?,
+            lock = context.turns.lock(id) => lock?,
             () = cancel.cancelled() => return Err(StageError::Cancelled),
             () = context.shutdown.draining.cancelled() => return Err(StageError::Stopping),
         },
@@ -47,16 +47,16 @@ pub(in crate::handoff) async fn run(
         .agent_of(&session.id, platform)?
         .map_err(failed)?;
     let is_shared = |shared: &TurnLease| shared.scribe() == scribe && shared.is_begun();
-    let shared_before = lease.shared().is_some_and(is_shared);
+    let shared_before = lock.shared().is_some_and(is_shared);
     if !shared_before {
-        lease.share(context.store.turn_lease(&session.id, platform, scribe));
+        lock.share(context.store.turn_lease(&session.id, platform, scribe));
     }
-    let begun = begin(context, &lease, &session.id, &notice, cancel, slot).await?;
+    let begun = begin(context, &lock, &session.id, &notice, cancel, slot).await?;
     if !shared_before && context.store.has_turn_leases()? {
         // Another program may have had a turn meanwhile.
         (session, transcript) = briefing(context, id).await?;
     }
-    let store = &lease.store(&context.store);
+    let store = &lock.store(&context.store);
     let destination = context.destination(&claim.handoff)?;
     let cwd = context.store.cwd_of(&session.id)?;
     let prompt = Prompt {
@@ -66,7 +66,7 @@ pub(in crate::handoff) async fn run(
         attachments: &[],
         handoff: true,
     };
-    let shows = InChat {
+    let shows = ChatQuestionDisplay {
         metrics: context.metrics.clone(),
         platform: context.adapter(&claim.handoff)?,
         to: destination.clone(),
@@ -81,7 +81,7 @@ pub(in crate::handoff) async fn run(
                 let turns = &context.turns;
                 turns
                     .run(
-                        &lease,
+                        &lock,
                         agent.as_ref(),
                         prompt,
                         &streamed,
@@ -177,12 +177,12 @@ async fn briefing(context: &Context, id: &str) -> Result<(Session, Transcript), 
 /// Begins the turn when no other program has one of this conversation. A handoff that waits gives its place to others.
 async fn begin(
     context: &Context,
-    lease: &Lease,
+    lock: &SessionLock,
     session_id: &str,
     notice: &str,
     cancel: &CancellationToken,
     slot: &mut Slot,
-) -> Result<Begun, StageError> {
+) -> Result<TurnStart, StageError> {
     let draining = &context.shutdown.draining;
     let stopped = || match cancel.is_cancelled() {
         true => StageError::Cancelled,
@@ -194,24 +194,24 @@ async fn begin(
             () = draining.cancelled() => {}
         }
     };
-    let store = lease.store(&context.store);
+    let store = lock.store(&context.store);
     let begin = || async {
-        match lease.shared() {
+        match lock.shared() {
             Some(shared) if shared.scribe() == TranscriptWriter::Agent => {
                 store
                     .begin_turn(session_id, notice, TranscriptWriter::Agent)
                     .await
             }
-            Some(shared) => shared.take().await.map(|()| Begun::Ask(None)),
-            None => Ok(Begun::Ask(None)),
+            Some(shared) => shared.take().await.map(|()| TurnStart::Ask(None)),
+            None => Ok(TurnStart::Ask(None)),
         }
     };
     let tell = |_: &HeldBy, _: Duration| slot.give_up();
     let turns = &context.turns;
-    let begun = match turns.when_free(lease, cancel, quit, tell, begin).await? {
-        Waited::Begun(begun) => begun,
-        Waited::Quit => return Err(stopped()),
-        Waited::StillHeld(by) => {
+    let begun = match turns.when_free(lock, cancel, quit, tell, begin).await? {
+        WaitOutcome::Begun(begun) => begun,
+        WaitOutcome::Quit => return Err(stopped()),
+        WaitOutcome::StillHeld(by) => {
             return Err(StageError::Failed(format!(
                 "another program kept the conversation busy for too long: {by}"
             )));
@@ -246,12 +246,12 @@ async fn before(
     store: &Store,
     session_id: &str,
     notice: &str,
-    begun: Begun,
+    begun: TurnStart,
 ) -> Result<Option<Result<Reply, StageError>>, StageError> {
     match begun {
-        Begun::Ask(_) => Ok(None),
-        Begun::Asked(Some(reply)) => Ok(Some(Ok(Reply::from(reply)))),
-        Begun::Asked(None) => {
+        TurnStart::Ask(_) => Ok(None),
+        TurnStart::Asked(Some(reply)) => Ok(Some(Ok(Reply::from(reply)))),
+        TurnStart::Asked(None) => {
             retract(context, session_id).await?;
             let begin = store.begin_turn(session_id, notice, TranscriptWriter::Agent);
             begin.await?;

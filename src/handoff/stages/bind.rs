@@ -10,7 +10,7 @@ use crate::domain::{Handoff, HandoffStage};
 use crate::handoff::pipeline::{Context, StageError};
 use crate::handoff::worker::Slot;
 use crate::store::Claim;
-use crate::turn::Lease;
+use crate::turn::SessionLock;
 
 /// How often a chat that another handoff is at is looked at again. The end of a handoff in this daemon is noticed at once.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub(in crate::handoff) async fn run(
     claim: &mut Claim,
     cancel: &CancellationToken,
     slot: &mut Slot,
-    lease: &mut Option<Lease>,
+    lock: &mut Option<SessionLock>,
 ) -> Result<(), StageError> {
     let source = context.destination(&claim.handoff)?;
     if needs_owner(&source, &context.keys) {
@@ -43,13 +43,13 @@ pub(in crate::handoff) async fn run(
         let ends = slot.ends();
         let mut ended = pin!(ends.notified());
         ended.as_mut().enable();
-        *lease = free_lease(context, &claim.handoff)?;
-        let store = lease.as_ref().map(|lease| lease.store(&context.store));
+        *lock = free_lease(context, &claim.handoff)?;
+        let store = lock.as_ref().map(|lock| lock.store(&context.store));
         let store = store.as_ref().unwrap_or(&context.store);
         if store.record_binding(claim, &key, &source).await? {
             break;
         }
-        *lease = None;
+        *lock = None;
         tracing::debug!(key, "waiting for another handoff to this chat");
         slot.give_up();
         let again = async {
@@ -72,7 +72,7 @@ pub(in crate::handoff) async fn run(
 
 /// The lease of the turn that follows, if nothing is in its way: then the transaction of the binding takes it among all
 /// programs too. `None`: the next stage waits for it.
-fn free_lease(context: &Context, handoff: &Handoff) -> Result<Option<Lease>, StageError> {
+fn free_lease(context: &Context, handoff: &Handoff) -> Result<Option<SessionLock>, StageError> {
     let (store, turns) = (&context.store, &context.turns);
     if !store.has_turn_leases()? {
         return Ok(None);
@@ -80,10 +80,10 @@ fn free_lease(context: &Context, handoff: &Handoff) -> Result<Option<Lease>, Sta
     let (id, platform) = (&handoff.session_id, &handoff.platform);
     let remembered = store.remembered_agent(id)?;
     let chosen = turns.agents().choose(remembered.as_deref(), platform);
-    let (Ok(agent), Some(mut lease)) = (chosen, turns.try_lease(id)?) else {
+    let (Ok(agent), Some(mut lock)) = (chosen, turns.try_lock(id)?) else {
         return Ok(None);
     };
     // The binding makes the session one of this platform.
-    lease.share(store.turn_lease(id, platform, agent.scribe(platform)));
-    Ok(Some(lease))
+    lock.share(store.turn_lease(id, platform, agent.scribe(platform)));
+    Ok(Some(lock))
 }

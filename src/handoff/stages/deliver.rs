@@ -5,7 +5,7 @@ use tokio_util::sync::CancellationToken;
 use crate::delivery::file_note;
 use crate::delivery::{DeliverError, Interrupts, deliver};
 use crate::handoff::pipeline::{Context, StageError};
-use crate::platform::Tries;
+use crate::platform::RetryPolicy;
 use crate::store::{Claim, DeliveryState};
 
 pub(in crate::handoff) async fn run(
@@ -28,7 +28,7 @@ pub(in crate::handoff) async fn run(
             &context.store,
             platform.as_ref(),
             delivery,
-            Tries::Few,
+            RetryPolicy::Few,
             &context.metrics,
             interrupts,
         );

@@ -9,7 +9,7 @@ use crate::delivery::LAST_CALL;
 use crate::domain::HandoffStage;
 use crate::domain::{HomeChannel, ThreadOutcome};
 use crate::handoff::pipeline::{Context, StageError, unavailable};
-use crate::platform::{Availability, Platform, Tries, Unsent, with_retries};
+use crate::platform::{Availability, CallFailure, Platform, RetryPolicy, with_retries};
 use crate::store::Claim;
 use crate::store::retry_while_busy;
 
@@ -70,7 +70,7 @@ async fn open(
     let (metrics, draining) = (&context.metrics, &context.shutdown.draining);
     let mut opening = pin!(with_retries(
         name,
-        Tries::Few,
+        RetryPolicy::Few,
         metrics,
         draining,
         ready,
@@ -89,7 +89,7 @@ async fn open(
     let mut opened = match opened {
         Ok(opened) => opened,
         Err(_) if cancelled => return Err(StageError::Cancelled),
-        Err(Unsent::Stopping) => return Err(StageError::Stopping),
+        Err(CallFailure::Stopping) => return Err(StageError::Stopping),
         Err(reason) => {
             let reason = format!("no thread could be opened on {name}: {reason}");
             return Err(StageError::Failed(reason));

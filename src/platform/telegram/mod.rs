@@ -20,7 +20,10 @@ use serde_json::Value;
 use teloxide_core::payloads::{CreateForumTopic, DeleteWebhook, GetChat, GetMe, SetMyCommands};
 use teloxide_core::types::BotCommand;
 
-use super::{Capabilities, Finding, Line, Outgoing, Pace, Platform, PlatformError, Press, Rate};
+use super::{
+    ButtonPress, Capabilities, Finding, ListenContext, OutboundMessage, Pace, Platform,
+    PlatformError, Rate,
+};
 use crate::config::{Config, TelegramConfig};
 use crate::domain::slash_command::{self, Place};
 use crate::domain::{ChatType, Source};
@@ -160,7 +163,7 @@ impl Platform for Telegram {
             Ok(moves) => moves
                 .iter()
                 .for_each(|(from, to)| self.moves.remember(from, to)),
-            Err(error) => return Err(PlatformError::NotYet(error.to_string())),
+            Err(error) => return Err(PlatformError::Storage(error.to_string())),
         }
         tracing::debug!(bot = me.name, topics = me.topics, "Telegram knows the bot");
         let first = {
@@ -173,7 +176,7 @@ impl Platform for Telegram {
         Ok(())
     }
 
-    async fn examine(&self, home: Option<&HomeChannel>) -> Vec<Finding> {
+    async fn diagnose(&self, home: Option<&HomeChannel>) -> Vec<Finding> {
         self.look_around(home).await
     }
 
@@ -185,8 +188,8 @@ impl Platform for Telegram {
         Ok(self.api.call(DeleteWebhook::new()).await.map(drop)?)
     }
 
-    async fn listen(&self, line: &Line) -> PlatformError {
-        self.poll(line).await
+    async fn listen(&self, context: &ListenContext) -> PlatformError {
+        self.poll(context).await
     }
 
     async fn open_thread(
@@ -240,7 +243,7 @@ impl Platform for Telegram {
         }
     }
 
-    fn source_of(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
+    fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
         let chat_id = self.moves.current(&home.chat_id);
         address::of_home(
             &HomeChannel {
@@ -255,7 +258,7 @@ impl Platform for Telegram {
         Some(address::private(user_id))
     }
 
-    fn pieces(&self, markdown: &str) -> Vec<String> {
+    fn split(&self, markdown: &str) -> Vec<String> {
         format::pieces(markdown)
     }
 
@@ -267,7 +270,7 @@ impl Platform for Telegram {
     async fn send(
         &self,
         to: &Source,
-        what: Outgoing<'_>,
+        what: OutboundMessage<'_>,
         _send_key: &str,
     ) -> Result<String, PlatformError> {
         let send = |to: Source| async move {
@@ -280,7 +283,7 @@ impl Platform for Telegram {
         self.minding_limits(to, sent)
     }
 
-    fn edits_every(&self, to: &Source) -> Option<Duration> {
+    fn edit_interval(&self, to: &Source) -> Option<Duration> {
         Some(match to.chat_type {
             ChatType::Dm => Duration::from_millis(1500),
             _ => Duration::from_secs(4),
@@ -291,14 +294,14 @@ impl Platform for Telegram {
         &self,
         to: &Source,
         message_id: &str,
-        what: Outgoing<'_>,
+        what: OutboundMessage<'_>,
     ) -> Result<(), PlatformError> {
         let edit = |to: Source| async move { self.edit_text(&to, message_id, what).await };
         let edited = self.following(to, edit).await;
         self.minding_limits(to, edited)
     }
 
-    fn typing_lasts(&self) -> Option<Duration> {
+    fn typing_interval(&self) -> Option<Duration> {
         Some(Duration::from_millis(4500))
     }
 
@@ -314,7 +317,11 @@ impl Platform for Telegram {
         crate::platform::by_number(message_id, other)
     }
 
-    async fn answer_press(&self, press: &Press, said: &str) -> Result<(), PlatformError> {
+    async fn acknowledge_button(
+        &self,
+        press: &ButtonPress,
+        said: &str,
+    ) -> Result<(), PlatformError> {
         self.answer_query(&press.id, said).await
     }
 

@@ -16,7 +16,7 @@ pub(super) struct Moves {
     /// The new id of each old one.
     known: Mutex<HashMap<String, String>>,
     /// Those that a refusal told of, and that the rest of the daemon has still to learn.
-    untold: Mutex<Vec<(String, String)>>,
+    unreported: Mutex<Vec<(String, String)>>,
     news: Notify,
 }
 
@@ -28,22 +28,22 @@ impl Moves {
     /// A call was refused for it.
     fn learn(&self, from: &str, to: &str) {
         self.remember(from, to);
-        locked(&self.untold).push((from.to_owned(), to.to_owned()));
+        locked(&self.unreported).push((from.to_owned(), to.to_owned()));
         self.news.notify_one();
     }
 
-    /// Resolves when there may be something untold.
+    /// Resolves when there may be something unreported.
     pub(super) async fn news(&self) {
         self.news.notified().await;
     }
 
-    pub(super) fn untold(&self) -> Vec<(String, String)> {
-        std::mem::take(&mut locked(&self.untold))
+    pub(super) fn unreported(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut locked(&self.unreported))
     }
 
     /// Puts back what could not be told.
-    pub(super) fn tell_again(&self, untold: Vec<(String, String)>) {
-        locked(&self.untold).extend(untold);
+    pub(super) fn report_again(&self, unreported: Vec<(String, String)>) {
+        locked(&self.unreported).extend(unreported);
     }
 
     /// The id under which a chat is reached now.

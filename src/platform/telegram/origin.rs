@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::NAME;
-use crate::platform::Incoming;
+use crate::platform::InboundEvent;
 
 /// What stands before words that somebody else wrote.
 const FORWARDED: &str = "[Forwarded from ";
 
 /// The service message of a group that has become a supergroup. Both chats get one.
-pub(super) fn moved(message: &Value) -> Option<Incoming> {
+pub(super) fn moved(message: &Value) -> Option<InboundEvent> {
     let here = message.get("chat")?.get("id")?.as_i64()?;
     let id = |field: &str| message.get(field).and_then(Value::as_i64);
     let (from, to) = match (id("migrate_to_chat_id"), id("migrate_from_chat_id")) {
@@ -17,7 +17,7 @@ pub(super) fn moved(message: &Value) -> Option<Incoming> {
         (None, Some(from)) => (from, here),
         (None, None) => return None,
     };
-    Some(Incoming::Moved {
+    Some(InboundEvent::Moved {
         platform: NAME,
         from: from.to_string(),
         to: to.to_string(),

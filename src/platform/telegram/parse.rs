@@ -13,7 +13,7 @@ use crate::domain::RemoteFile;
 use crate::platform::telegram::address;
 use crate::platform::telegram::moved::Moves;
 use crate::platform::telegram::origin::{forwarded_from, mark, moved, unmarked};
-use crate::platform::{Incoming, Press, Said};
+use crate::platform::{ButtonPress, InboundEvent, InboundMessage};
 
 /// How much of a message that is replied to the agent is shown.
 const LONGEST_QUOTE: usize = 500;
@@ -56,18 +56,18 @@ pub(super) fn hear(
     me: &Me,
     rules: &TelegramConfig,
     moves: &Moves,
-) -> Vec<Incoming> {
-    let mut heard: Vec<(Option<String>, Incoming)> = Vec::new();
+) -> Vec<InboundEvent> {
+    let mut heard: Vec<(Option<String>, InboundEvent)> = Vec::new();
     let context = Context { me, rules, moves };
     for update in updates {
         let Some((album, incoming)) = one(update, &context) else {
             continue;
         };
-        if let Incoming::Moved { from, to, .. } = &incoming {
+        if let InboundEvent::Moved { from, to, .. } = &incoming {
             moves.remember(from, to);
         }
-        if let (Some(album), Incoming::Said(said)) = (&album, &incoming)
-            && let Some((_, Incoming::Said(first))) = heard
+        if let (Some(album), InboundEvent::Message(said)) = (&album, &incoming)
+            && let Some((_, InboundEvent::Message(first))) = heard
                 .iter_mut()
                 .find(|(known, _)| known.as_ref() == Some(album))
         {
@@ -105,7 +105,7 @@ struct Context<'a> {
     moves: &'a Moves,
 }
 
-fn one(update: &Value, context: &Context<'_>) -> Option<(Option<String>, Incoming)> {
+fn one(update: &Value, context: &Context<'_>) -> Option<(Option<String>, InboundEvent)> {
     if let Some(raw) = ["message", "channel_post"]
         .iter()
         .find_map(|k| update.get(k))
@@ -116,12 +116,12 @@ fn one(update: &Value, context: &Context<'_>) -> Option<(Option<String>, Incomin
         let message = read_message(raw)?;
         let album = message.media_group_id().map(|id| id.0.clone());
         let said = said(&message, forwarded_from(raw), context)?;
-        return Some((album, Incoming::Said(said)));
+        return Some((album, InboundEvent::Message(said)));
     }
     let edited = ["edited_message", "edited_channel_post"];
     if let Some(raw) = edited.iter().find_map(|k| update.get(k)) {
         let said = said(&read_message(raw)?, forwarded_from(raw), context)?;
-        let changed = Incoming::Changed {
+        let changed = InboundEvent::Changed {
             source: said.source,
             message_id: said.message_id,
             text: said.text,
@@ -129,7 +129,7 @@ fn one(update: &Value, context: &Context<'_>) -> Option<(Option<String>, Incomin
         return Some((None, changed));
     }
     let query: CallbackQuery = read(update.get("callback_query")?)?;
-    Some((None, Incoming::Pressed(press(query)?)))
+    Some((None, InboundEvent::Pressed(press(query)?)))
 }
 
 /// What cannot be read is passed over: it would come again for ever.
@@ -189,7 +189,11 @@ fn read_message(value: &Value) -> Option<Message> {
     read(&Value::Object(known))
 }
 
-fn said(message: &Message, forwarded: Option<String>, context: &Context<'_>) -> Option<Said> {
+fn said(
+    message: &Message,
+    forwarded: Option<String>,
+    context: &Context<'_>,
+) -> Option<InboundMessage> {
     let Context { me, rules, moves } = context;
     // Bots that answer one another never stop. An admin who hides their name counts as a person.
     if let Some(from) = &message.from
@@ -242,7 +246,7 @@ fn said(message: &Message, forwarded: Option<String>, context: &Context<'_>) -> 
     {
         text = format!("[In reply to: {quoted}]\n{text}");
     }
-    Some(Said {
+    Some(InboundMessage {
         source,
         message_id: message.id.0.to_string(),
         text,
@@ -404,11 +408,11 @@ fn in_words(message: &Message) -> Option<String> {
     Some("[a message of a kind that cannot be read here]".into())
 }
 
-fn press(query: CallbackQuery) -> Option<Press> {
+fn press(query: CallbackQuery) -> Option<ButtonPress> {
     let Some(MaybeInaccessibleMessage::Regular(message)) = query.message else {
         return None;
     };
-    Some(Press {
+    Some(ButtonPress {
         source: address::of(&message, Some(&query.from)),
         id: query.id.0,
         data: query.data?,

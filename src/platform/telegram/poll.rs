@@ -12,7 +12,7 @@ use crate::clock;
 use crate::platform::telegram::diagnose::REMOVE_WEBHOOK;
 use crate::platform::telegram::failure::Failure;
 use crate::platform::telegram::{NAME, Telegram, parse};
-use crate::platform::{Incoming, Line, PlatformError};
+use crate::platform::{InboundEvent, ListenContext, PlatformError};
 use crate::store::StoreError;
 
 /// How much later than it should a poll may answer before its connection counts as deaf.
@@ -40,21 +40,21 @@ const WANTED: [AllowedUpdate; 5] = [
 
 impl Telegram {
     /// Listens until it no longer can, and returns why.
-    pub(super) async fn poll(&self, line: &Line) -> PlatformError {
+    pub(super) async fn poll(&self, context: &ListenContext) -> PlatformError {
         let account = self.me().id.to_string();
         let mut offset = match self.store.cursor(NAME, &account).await {
             Ok(Some((value, at))) if clock::now() - at < CURSOR_LIVES => value.parse().ok(),
             Ok(_) => None,
-            Err(error) => return PlatformError::NotYet(error.to_string()),
+            Err(error) => return PlatformError::Storage(error.to_string()),
         };
         let mut wait = self.rules.poll.min(FIRST_POLL);
         loop {
             let asked = Instant::now();
-            let updates = match self.updates_and_moves(line, offset, wait).await {
+            let updates = match self.updates_and_moves(context, offset, wait).await {
                 Ok(updates) => updates,
                 Err(error) => return error,
             };
-            line.alive();
+            context.alive();
             wait = self.rules.poll;
             let updates = match self.whole_albums(updates, offset).await {
                 Ok(updates) => updates,
@@ -64,12 +64,12 @@ impl Telegram {
                 tokio::time::sleep_until(asked + NOTHING_PAUSE).await;
                 continue;
             };
-            if let Err(error) = self.tell_moves(line).await {
-                return PlatformError::NotYet(error.to_string());
+            if let Err(error) = self.report_moves(context).await {
+                return PlatformError::Storage(error.to_string());
             }
             for incoming in parse::hear(&updates, &self.me(), &self.rules, &self.moves) {
-                if let Err(error) = line.inbox.take(incoming).await {
-                    return PlatformError::NotYet(error.to_string());
+                if let Err(error) = context.inbox.accept(incoming).await {
+                    return PlatformError::Storage(error.to_string());
                 }
             }
             let next = last + 1;
@@ -133,7 +133,7 @@ impl Telegram {
     /// The next updates. Groups that turn out to have moved meanwhile are told of at once.
     async fn updates_and_moves(
         &self,
-        line: &Line,
+        context: &ListenContext,
         offset: Option<i64>,
         wait: Duration,
     ) -> Result<Vec<Value>, PlatformError> {
@@ -142,25 +142,25 @@ impl Telegram {
             tokio::select! {
                 updates = &mut polling => return updates,
                 () = self.moves.news() => {
-                    if let Err(error) = self.tell_moves(line).await {
-                        return Err(PlatformError::NotYet(error.to_string()));
+                    if let Err(error) = self.report_moves(context).await {
+                        return Err(PlatformError::Storage(error.to_string()));
                     }
                 }
             }
         }
     }
 
-    async fn tell_moves(&self, line: &Line) -> Result<(), StoreError> {
-        let mut untold = self.moves.untold();
-        while let Some((from, to)) = untold.pop() {
-            let moved = Incoming::Moved {
+    async fn report_moves(&self, context: &ListenContext) -> Result<(), StoreError> {
+        let mut unreported = self.moves.unreported();
+        while let Some((from, to)) = unreported.pop() {
+            let moved = InboundEvent::Moved {
                 platform: NAME,
                 from: from.clone(),
                 to: to.clone(),
             };
-            if let Err(error) = line.inbox.take(moved).await {
-                untold.push((from, to));
-                self.moves.tell_again(untold);
+            if let Err(error) = context.inbox.accept(moved).await {
+                unreported.push((from, to));
+                self.moves.report_again(unreported);
                 return Err(error);
             }
         }

@@ -21,7 +21,7 @@ use crate::domain::{Button, RemoteFile};
 use crate::platform::download::{save, save_file};
 use crate::platform::telegram::address;
 use crate::platform::telegram::api::{message_id, network};
-use crate::platform::{Outgoing, PlatformError};
+use crate::platform::{OutboundMessage, PlatformError};
 use crate::safe_open::open_below;
 
 /// What a button may bring back.
@@ -32,7 +32,7 @@ impl Telegram {
     pub(super) async fn send_text(
         &self,
         to: &Source,
-        what: Outgoing<'_>,
+        what: OutboundMessage<'_>,
     ) -> Result<String, Failure> {
         let message = |text: String| {
             let mut message = SendMessage::new(address::recipient(to), text);
@@ -63,7 +63,7 @@ impl Telegram {
         &self,
         to: &Source,
         id: &str,
-        what: Outgoing<'_>,
+        what: OutboundMessage<'_>,
     ) -> Result<(), Failure> {
         let id = number(id)?;
         let change = |text: String| {

@@ -88,7 +88,7 @@ impl Waiting {
 }
 
 /// A question that is open. Dropped, it is withdrawn.
-pub struct Asked {
+pub struct AskedQuestion {
     pub(crate) id: QuestionId,
     pub(crate) question: Arc<Question>,
     pub(super) whole: Option<WholeFile>,
@@ -99,7 +99,7 @@ pub struct Asked {
     pub(super) questions: Questions,
 }
 
-impl Asked {
+impl AskedQuestion {
     /// The file with all of a question that is too long for a chat.
     pub(crate) fn whole(&self) -> Option<&std::path::Path> {
         self.whole.as_ref().map(WholeFile::path)
@@ -146,7 +146,7 @@ impl Asked {
     }
 }
 
-impl Drop for Asked {
+impl Drop for AskedQuestion {
     fn drop(&mut self) {
         self.withdraw();
     }

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use tokio::sync::{oneshot, watch};
 
 pub(crate) use asked::Waiting;
-pub use asked::{Asked, Closed, Given};
+pub use asked::{AskedQuestion, Closed, Given};
 use whole::WholeFile;
 
 use crate::config::QuestionTimeouts;
@@ -23,14 +23,14 @@ use crate::reloadable::Reloadable;
 /// The place of an answer that a terminal gives.
 pub const TERMINAL: &str = "terminal";
 
-/// Shows a question to a person who does not listen to events: in a chat, say.
+/// QuestionDisplay a question to a person who does not listen to events: in a chat, say.
 #[async_trait]
-pub trait Shows: Send + Sync {
+pub trait QuestionDisplay: Send + Sync {
     /// The chat that shows it, with the person whose turn asks.
     fn chat(&self) -> &Source;
 
-    /// Shows the question, and shows it again after a while. Returns only if it cannot be shown.
-    async fn show(&self, asked: &Asked);
+    /// QuestionDisplay the question, and shows it again after a while. Returns only if it cannot be shown.
+    async fn show(&self, asked: &AskedQuestion);
 
     /// The question is closed: the messages that show it say so.
     fn close(&self, shown: Vec<Shown>, note: String);
@@ -104,7 +104,7 @@ pub struct Asking<'a> {
 
 /// Whether words or a press of a button can be an answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fit {
+pub enum AnswerFit {
     Yes,
     /// It belongs to another chat, or came before the question.
     No,
@@ -114,7 +114,7 @@ pub enum Fit {
 
 /// What becomes of words while questions may be open.
 #[derive(Debug, PartialEq)]
-pub enum Heard {
+pub enum AnswerOutcome {
     /// They were an answer to this question.
     Answered(QuestionId),
     /// There is a question, and this is no answer to it. With the choices in words.
@@ -159,7 +159,7 @@ impl Questions {
         conversation: &str,
         question: Question,
         chat: Option<&Source>,
-    ) -> Option<(Asked, Waiting)> {
+    ) -> Option<(AskedQuestion, Waiting)> {
         let id = match QuestionId::random() {
             Ok(id) => id,
             Err(error) => {
@@ -183,7 +183,7 @@ impl Questions {
             answer,
         });
         let patience = *self.patience.get();
-        let asked = Asked {
+        let asked = AskedQuestion {
             id,
             question,
             whole,
@@ -200,7 +200,7 @@ impl Questions {
     }
 
     /// A terminal at this conversation has said something. It answers the oldest question that it is an answer to.
-    pub fn hear(&self, conversation: &str, words: &str) -> Heard {
+    pub fn hear(&self, conversation: &str, words: &str) -> AnswerOutcome {
         let mut open = self.locked();
         let mut oldest = None;
         for (at, asked) in open.iter().enumerate() {
@@ -210,8 +210,8 @@ impl Questions {
             if let Some(answer) = read(&asked.question, words) {
                 let id = asked.id;
                 return match give(&mut open, at, answer, TERMINAL) {
-                    true => Heard::Answered(id),
-                    false => Heard::NoQuestion,
+                    true => AnswerOutcome::Answered(id),
+                    false => AnswerOutcome::NoQuestion,
                 };
             }
             oldest = oldest.or(Some(at));
@@ -219,9 +219,9 @@ impl Questions {
         match oldest {
             Some(at) => {
                 let choices = question_text::choices(&open[at].question).unwrap_or_default();
-                Heard::NotAnAnswer(format!("this is no answer to the question\n{choices}"))
+                AnswerOutcome::NotAnAnswer(format!("this is no answer to the question\n{choices}"))
             }
-            None => Heard::NoQuestion,
+            None => AnswerOutcome::NoQuestion,
         }
     }
 
@@ -230,17 +230,17 @@ impl Questions {
         &self,
         words: &str,
         place: &str,
-        mut fits: impl FnMut(&Asking<'_>) -> Fit,
+        mut fits: impl FnMut(&Asking<'_>) -> AnswerFit,
     ) -> HeardInChat {
         let mut open = self.locked();
         let mut unfit = None;
         for at in 0..open.len() {
             let asked = &open[at];
-            let fit = asked.asking().map_or(Fit::No, |asking| fits(&asking));
+            let fit = asked.asking().map_or(AnswerFit::No, |asking| fits(&asking));
             let answer = match fit {
-                Fit::No => continue,
-                Fit::Yes => read(&asked.question, words),
-                Fit::NotTheirs => None,
+                AnswerFit::No => continue,
+                AnswerFit::Yes => read(&asked.question, words),
+                AnswerFit::NotTheirs => None,
             };
             if let Some(answer) = answer {
                 return match give(&mut open, at, answer, place) {
@@ -248,7 +248,7 @@ impl Questions {
                     false => HeardInChat::Message(None),
                 };
             }
-            unfit = unfit.or(Some((at, fit == Fit::Yes)));
+            unfit = unfit.or(Some((at, fit == AnswerFit::Yes)));
         }
         let note = unfit.and_then(|(at, theirs)| {
             let noted = open.get_mut(at).map(|asked| &mut asked.noted)?;
@@ -263,7 +263,7 @@ impl Questions {
         id: QuestionId,
         choice: usize,
         place: &str,
-        fits: impl FnOnce(&Asking<'_>) -> Fit,
+        fits: impl FnOnce(&Asking<'_>) -> AnswerFit,
     ) -> Pressed {
         let mut open = self.locked();
         let Some(at) = open.iter().position(|asked| asked.id == id) else {
@@ -272,21 +272,21 @@ impl Questions {
         let asked = &open[at];
         let label = asked.question.choices.get(choice).cloned();
         match (
-            asked.asking().map_or(Fit::No, |asking| fits(&asking)),
+            asked.asking().map_or(AnswerFit::No, |asking| fits(&asking)),
             label,
         ) {
-            (Fit::NotTheirs, _) => Pressed::NotTheirs,
-            (Fit::Yes, Some(label)) => {
+            (AnswerFit::NotTheirs, _) => Pressed::NotTheirs,
+            (AnswerFit::Yes, Some(label)) => {
                 match give(&mut open, at, QuestionAnswer::Choice(choice), place) {
                     true => Pressed::Chosen(label),
                     false => Pressed::NotOpen,
                 }
             }
-            (Fit::No, _) | (_, None) => Pressed::NotOpen,
+            (AnswerFit::No, _) | (_, None) => Pressed::NotOpen,
         }
     }
 
-    /// Whether there is such a question that a chat shows.
+    /// Whether there is such a question that a chat display.
     pub fn any(&self, is: impl Fn(&Asking<'_>) -> bool) -> bool {
         let open = self.locked();
         open.iter()

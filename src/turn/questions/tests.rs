@@ -20,13 +20,13 @@ fn questions(answer: Option<Duration>) -> Questions {
     Questions::new(patience, PathBuf::from("/nonexistent"))
 }
 
-async fn ask(questions: &Questions, open: bool) -> (Asked, Waiting) {
+async fn ask(questions: &Questions, open: bool) -> (AskedQuestion, Waiting) {
     let asked = questions.ask("s", question(open), None).await;
     asked.expect("random numbers")
 }
 
 /// One that a chat shows in message 5.
-async fn shown(questions: &Questions) -> (Asked, Waiting) {
+async fn shown(questions: &Questions) -> (AskedQuestion, Waiting) {
     let chat = Source::new("telegram", ChatType::Dm, "7");
     let asked = questions.ask("s", question(false), Some(&chat)).await;
     let (asked, waiting) = asked.expect("random numbers");
@@ -37,8 +37,8 @@ async fn shown(questions: &Questions) -> (Asked, Waiting) {
     (asked, waiting)
 }
 
-fn any(_: &Asking<'_>) -> Fit {
-    Fit::Yes
+fn any(_: &Asking<'_>) -> AnswerFit {
+    AnswerFit::Yes
 }
 
 async fn answer(waiting: Waiting) -> QuestionAnswer {
@@ -50,13 +50,16 @@ const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
 #[tokio::test]
 async fn an_answer_reaches_the_asker_and_is_heard_once() {
     let questions = questions(MINUTE);
-    assert_eq!(questions.hear("s", "1"), Heard::NoQuestion);
+    assert_eq!(questions.hear("s", "1"), AnswerOutcome::NoQuestion);
     let (asked, waiting) = ask(&questions, false).await;
     let again = questions.hear("s", "perhaps");
-    assert!(matches!(again, Heard::NotAnAnswer(text) if text.contains("2. No")));
-    assert_eq!(questions.hear("other", "2"), Heard::NoQuestion);
-    assert_eq!(questions.hear("s", " no "), Heard::Answered(asked.id));
-    assert_eq!(questions.hear("s", "2"), Heard::NoQuestion);
+    assert!(matches!(again, AnswerOutcome::NotAnAnswer(text) if text.contains("2. No")));
+    assert_eq!(questions.hear("other", "2"), AnswerOutcome::NoQuestion);
+    assert_eq!(
+        questions.hear("s", " no "),
+        AnswerOutcome::Answered(asked.id)
+    );
+    assert_eq!(questions.hear("s", "2"), AnswerOutcome::NoQuestion);
     assert_eq!(answer(waiting).await, QuestionAnswer::Choice(1));
 }
 
@@ -69,8 +72,8 @@ async fn a_button_answers_its_own_question_only() {
     assert_eq!(press(before, 0), Pressed::NotOpen);
     assert_eq!(press(asked.id, 2), Pressed::NotOpen);
     for (fit, pressed) in [
-        (Fit::No, Pressed::NotOpen),
-        (Fit::NotTheirs, Pressed::NotTheirs),
+        (AnswerFit::No, Pressed::NotOpen),
+        (AnswerFit::NotTheirs, Pressed::NotTheirs),
     ] {
         let unfit = questions.choose(asked.id, 1, "telegram", |_| fit);
         assert_eq!(unfit, pressed);
@@ -87,16 +90,19 @@ async fn two_questions_at_a_time_are_answered_each_on_its_own() {
     let (second, waits_too) = ask(&questions, true).await;
     let (third, waits_longest) = ask(&questions, false).await;
     // The first to end withdraws no other.
-    assert_eq!(questions.hear("s", "1"), Heard::Answered(first.id));
+    assert_eq!(questions.hear("s", "1"), AnswerOutcome::Answered(first.id));
     assert_eq!(answer(waits).await, QuestionAnswer::Choice(0));
     drop(first);
     // Words go to the oldest question that takes them.
-    assert_eq!(questions.hear("s", "later"), Heard::Answered(second.id));
+    assert_eq!(
+        questions.hear("s", "later"),
+        AnswerOutcome::Answered(second.id)
+    );
     assert_eq!(
         answer(waits_too).await,
         QuestionAnswer::Words("later".into())
     );
-    assert_eq!(questions.hear("s", "no"), Heard::Answered(third.id));
+    assert_eq!(questions.hear("s", "no"), AnswerOutcome::Answered(third.id));
     assert_eq!(answer(waits_longest).await, QuestionAnswer::Choice(1));
     assert!(questions.is_empty());
 }
@@ -105,7 +111,7 @@ async fn two_questions_at_a_time_are_answered_each_on_its_own() {
 async fn the_first_answer_wins_wherever_it_is_given() {
     let questions = questions(MINUTE);
     let (asked, waiting) = shown(&questions).await;
-    assert_eq!(questions.hear("s", "2"), Heard::Answered(asked.id));
+    assert_eq!(questions.hear("s", "2"), AnswerOutcome::Answered(asked.id));
     let pressed = questions.choose(asked.id, 0, "telegram", any);
     assert_eq!(pressed, Pressed::NotOpen);
     let words = questions.hear_in_chat("1", "telegram", any);
@@ -122,13 +128,13 @@ async fn words_that_are_no_answer_are_noted_once() {
     let questions = questions(MINUTE);
     let (_asked, waiting) = shown(&questions).await;
     let hear = |words, fit| questions.hear_in_chat(words, "telegram", |_| fit);
-    assert_eq!(hear("1", Fit::No), HeardInChat::Message(None));
-    for (fit, theirs) in [(Fit::Yes, true), (Fit::NotTheirs, false)] {
+    assert_eq!(hear("1", AnswerFit::No), HeardInChat::Message(None));
+    for (fit, theirs) in [(AnswerFit::Yes, true), (AnswerFit::NotTheirs, false)] {
         let words = if theirs { "what?" } else { "1" };
         assert_eq!(hear(words, fit), HeardInChat::Message(Some(theirs)));
         assert_eq!(hear(words, fit), HeardInChat::Message(None));
     }
-    assert_eq!(hear("1", Fit::Yes), HeardInChat::Answered);
+    assert_eq!(hear("1", AnswerFit::Yes), HeardInChat::Answered);
     assert_eq!(answer(waiting).await, QuestionAnswer::Choice(0));
 }
 
@@ -139,7 +145,7 @@ async fn a_question_waits_as_long_as_it_may_and_a_withdrawn_one_is_gone() {
     assert_eq!(waiting.closed().await, Closed::TimedOut);
     drop(asked);
     drop(ask(&questions, true).await);
-    assert_eq!(questions.hear("s", "words"), Heard::NoQuestion);
+    assert_eq!(questions.hear("s", "words"), AnswerOutcome::NoQuestion);
     questions.set_patience(QuestionTimeouts::default());
     let (_asked, waiting) = ask(&questions, true).await;
     let years = Duration::from_secs(100_000_000);

@@ -120,7 +120,9 @@ pub fn check(head: &Parts, body: Option<&Value>) -> Result<(), Refusal> {
 /// What a stricter endpoint than this one knows nothing of.
 pub fn extras(body: &Value) -> Option<Refusal> {
     if body.get("stream_options").is_some() {
-        return Some(bad("Extra inputs are not permitted: 'stream_options'"));
+        return Some(bad(
+            "DeliveryExtra inputs are not permitted: 'stream_options'",
+        ));
     }
     let messages = body["messages"].as_array()?;
     let strange = |m: &Value| {
