@@ -1,0 +1,13 @@
+//! Agents: each kind against a program or server that plays the other side.
+
+mod acp;
+mod acp_life;
+mod choice;
+mod command;
+mod files;
+mod hermes;
+mod hermes_images;
+mod hermes_sessions;
+mod openai;
+mod openai_context;
+mod openai_faults;

@@ -1,0 +1,13 @@
+//! hermesctl as people use it, with and without a daemon, in pipes and in terminals.
+
+mod chat;
+mod chat_left;
+mod commands;
+mod completions;
+mod doctor;
+mod edges;
+mod logs;
+mod manuals;
+mod refusals;
+mod setup;
+mod without_daemon;

@@ -1,0 +1,6 @@
+//! Where settings come from, and which source wins.
+
+mod files;
+mod hermes_settings;
+mod profiles;
+mod sources;

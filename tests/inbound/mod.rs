@@ -1,0 +1,12 @@
+//! Messages from chats: access, rights, order, commands and questions.
+
+mod approvals;
+mod chats;
+mod commands;
+mod former_keys;
+mod hermes_rules;
+mod left_behind;
+mod one_chat;
+mod question_binding;
+mod question_waits;
+mod rights;

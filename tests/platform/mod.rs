@@ -1,0 +1,3 @@
+//! Chat platforms, each against a fake server of its vendor.
+
+mod telegram;

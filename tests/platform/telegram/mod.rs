@@ -1,0 +1,23 @@
+//! Telegram, and the fake Bot API that plays it.
+
+mod basics;
+mod commands;
+mod delivery;
+mod edges;
+mod failures;
+mod fake;
+mod fake_chats;
+mod fake_library;
+mod faults;
+mod former_keys;
+mod groups;
+mod handoff;
+mod kills;
+mod message_order;
+mod messages;
+mod moved_chats;
+mod people;
+mod replies;
+mod trust;
+mod turns;
+mod uploads;

@@ -1,0 +1,4 @@
+//! Sessions in a terminal.
+
+mod left_behind;
+mod terminal;
