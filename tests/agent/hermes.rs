@@ -28,7 +28,10 @@ async fn one_that_ends_at_once_is_told_of_and_its_last_words_are_logged() {
     assert!(!talk.error(0).contains("No module named"), "{talk:?}");
     assert!(daemon.log().contains("No module named"), "{}", daemon.log());
     // The words are kept all the same, once.
-    assert_eq!(crate::inbound::chats::spoken(&home, &talk.session), ["user: hello"]);
+    assert_eq!(
+        crate::inbound::chats::spoken(&home, &talk.session),
+        ["user: hello"]
+    );
 }
 
 #[tokio::test]

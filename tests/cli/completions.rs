@@ -264,7 +264,10 @@ fn the_scripts_are_those_that_are_printed() {
             "bash",
             include_str!("../../contrib/completions/hermesctl.bash"),
         ),
-        ("zsh", include_str!("../../contrib/completions/hermesctl.zsh")),
+        (
+            "zsh",
+            include_str!("../../contrib/completions/hermesctl.zsh"),
+        ),
         (
             "fish",
             include_str!("../../contrib/completions/hermesctl.fish"),

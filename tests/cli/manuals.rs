@@ -219,23 +219,22 @@ fn every_test_that_the_page_on_security_names_is_there() {
     let page = std::fs::read_to_string(root.join("SECURITY.md")).unwrap();
     let rows = page.lines().filter(|line| line.starts_with("| "));
     let shown = rows.filter_map(|row| row.trim_end_matches(" |").rsplit(" | ").next());
+    let source = |module: &str| root.join(format!("tests/{}.rs", module.replace("::", "/")));
     let mut named = 0;
     for cell in shown {
         let mut file = "";
         // Between backticks is every second piece. What follows a file's name in a cell is in the same file.
         for name in cell.split('`').skip(1).step_by(2) {
-            let (of, test) = name.split_once("::").unwrap_or((name, name));
-            let is_file = root.join(format!("tests/{of}.rs")).exists();
-            let test = match (is_file, name.contains("::")) {
-                (true, true) => Some(test),
-                (true, false) => None,
-                (false, false) if !file.is_empty() => Some(name),
+            let (of, test) = match name.rsplit_once("::") {
+                Some((of, test)) if source(of).exists() => (of, Some(test)),
+                _ if source(name).exists() => (name, None),
+                None if !file.is_empty() => (file, Some(name)),
                 _ => continue,
             };
-            file = if is_file { of } else { file };
-            let text = std::fs::read_to_string(root.join(format!("tests/{file}.rs"))).unwrap();
+            file = of;
+            let text = std::fs::read_to_string(source(file)).unwrap();
             let found = test.is_none_or(|test| text.contains(&format!("fn {test}(")));
-            assert!(found, "{name} is not in tests/{file}.rs");
+            assert!(found, "{name} is not in {}", source(file).display());
             named += 1;
         }
     }

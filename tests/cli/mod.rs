@@ -1,6 +1,6 @@
 //! hermesctl as people use it, with and without a daemon, in pipes and in terminals.
 
-mod chat;
+pub mod chat;
 mod chat_left;
 mod commands;
 mod completions;

@@ -3,4 +3,4 @@
 mod files;
 mod hermes_settings;
 mod profiles;
-mod sources;
+pub mod sources;

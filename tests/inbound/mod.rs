@@ -1,9 +1,9 @@
 //! Messages from chats: access, rights, order, commands and questions.
 
 mod approvals;
-mod chats;
+pub mod chats;
 mod commands;
-mod former_keys;
+pub mod former_keys;
 mod hermes_rules;
 mod left_behind;
 mod one_chat;

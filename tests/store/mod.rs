@@ -14,7 +14,7 @@ mod ids;
 mod journal_mode;
 mod model;
 mod odd_rows;
-mod open;
+pub mod open;
 mod power_cut;
 mod rotation;
 mod routing_mirror;

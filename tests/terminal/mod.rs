@@ -1,4 +1,4 @@
 //! Sessions in a terminal.
 
 mod left_behind;
-mod terminal;
+pub mod terminal;

@@ -2,6 +2,6 @@
 
 mod compaction;
 mod lease_race;
-mod lease_rules;
-mod leases;
+pub mod lease_rules;
+pub mod leases;
 mod transcript_writer;
