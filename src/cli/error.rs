@@ -148,7 +148,7 @@ impl From<RequestError> for CliError {
             RequestError::Refused(r) => CliError::Refused {
                 message: r.message,
                 hint: r.hint,
-                kind: r.kind.to_owned(),
+                kind: r.kind.as_str().to_owned(),
             },
         }
     }

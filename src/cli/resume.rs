@@ -2,6 +2,7 @@
 
 use super::CliError;
 use super::output::Output;
+use crate::domain::RefusalKind;
 use crate::protocol::ResumedView;
 use crate::sessions::{self, Refusal, RequestError, turn_elsewhere};
 use crate::store::{Store, StoreError};
@@ -25,11 +26,11 @@ pub(super) async fn without_daemon(
     };
     if let Some(what) = turn_elsewhere(store, &session.id)? {
         let message = format!("\"{}\" is busy: {what}", session.label());
-        return Err(refuse("turn_in_progress", message));
+        return Err(refuse(RefusalKind::TurnInProgress, message));
     }
     let departure = match store.take_home(&session.id).await {
         Ok(departure) => departure,
-        Err(StoreError::Conflict(reason)) => return Err(refuse("in_flight", reason)),
+        Err(StoreError::Conflict(reason)) => return Err(refuse(RefusalKind::InFlight, reason)),
         Err(error) => return Err(error.into()),
     };
     let session = sessions::resolve(store, &session.id)?;

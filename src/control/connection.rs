@@ -20,6 +20,7 @@ use super::limits::{self, Kind, RequestBudget};
 use super::outbox::{self, Outbox, response};
 use super::{ControlContext, PeerPolicy};
 use crate::control::handlers::{self, Answer, Place, Subscription};
+use crate::domain::RefusalKind;
 use crate::protocol::{self, Call, MAX_FRAME, RpcError, code};
 
 /// A frame that was begun has to be finished within this time.
@@ -55,7 +56,8 @@ pub async fn serve(
             tracing::warn!(reason, "a connection was turned away");
             tracker.spawn(turn_away(
                 stream,
-                RpcError::new(code::REFUSED, reason).with_data("forbidden", None),
+                RpcError::new(code::REFUSED, reason)
+                    .with_data(RefusalKind::Forbidden.as_str(), None),
             ));
             continue;
         }
@@ -306,7 +308,8 @@ impl Reader<'_> {
         };
         let Some(shared) = self.context.room.try_place(kind, bytes) else {
             let message = "too many requests of all clients are under way: try again later";
-            let error = RpcError::new(code::UNAVAILABLE, message).with_data("too_many", None);
+            let error = RpcError::new(code::UNAVAILABLE, message)
+                .with_data(RefusalKind::TooMany.as_str(), None);
             self.answer(id, Err(error)).await;
             return true;
         };

@@ -2,7 +2,7 @@
 
 use super::pipeline::unavailable;
 use crate::domain::Session;
-use crate::domain::{Handoff, RequestedVia};
+use crate::domain::{Handoff, RefusalKind, RequestedVia};
 use crate::platform::{Availability, Platforms};
 use crate::sessions::{
     ChosenBy, RequestError, TerminalNames, refuse, resolve, resolve_unnamed, turn_elsewhere,
@@ -44,7 +44,7 @@ pub async fn request(
         .is_some_and(|n| n.chars().count() > LONGEST_NOTE)
     {
         return Err(refuse(
-            "note_too_long",
+            RefusalKind::NoteTooLong,
             format!("the note is longer than {LONGEST_NOTE} characters"),
             "shorten it; the agent has the whole conversation anyway",
         ));
@@ -86,20 +86,20 @@ fn check_idle(
     let name = session.label();
     if is_busy(&session.id)? {
         return Err(refuse(
-            "turn_in_progress",
+            RefusalKind::TurnInProgress,
             format!("the agent is in the middle of a turn of \"{name}\""),
             "ask again when it has answered, or let the handoff wait for that with --wait",
         ));
     }
     match turn_elsewhere(store, &session.id)? {
         Some(BusyElsewhere::Turn(by)) => Err(refuse(
-            "turn_in_progress",
+            RefusalKind::TurnInProgress,
             format!("another program is in the middle of a turn of \"{name}\": {by}"),
             "ask again when it has answered, or let the handoff wait for that with --wait; \
              the turn of a program that is gone ends within five minutes",
         )),
         Some(BusyElsewhere::Seems(what)) if !force => Err(refuse(
-            "turn_in_progress",
+            RefusalKind::TurnInProgress,
             format!("another program seems to be in the middle of a turn of \"{name}\": {what}"),
             "ask again when it has answered, or let the handoff wait for that with --wait; \
              if that program is gone, --force hands off at once",
@@ -110,7 +110,7 @@ fn check_idle(
 
 fn in_flight(message: String) -> RequestError {
     refuse(
-        "in_flight",
+        RefusalKind::InFlight,
         message,
         "see `hermesctl handoffs`; `hermesctl handoffs cancel ID` stops it",
     )
@@ -122,13 +122,17 @@ fn check_platform(platforms: &Platforms, name: &str) -> Result<(), RequestError>
     match availability {
         Availability::Up | Availability::Connecting(_) => Ok(()),
         Availability::Unknown => Err(refuse(
-            "unknown_platform",
+            RefusalKind::UnknownPlatform,
             message,
             "see `hermesctl platforms`",
         )),
-        Availability::Off(_) => Err(refuse("platform_off", message, "see `hermesctl platforms`")),
+        Availability::Off(_) => Err(refuse(
+            RefusalKind::PlatformOff,
+            message,
+            "see `hermesctl platforms`",
+        )),
         Availability::NoHome => Err(refuse(
-            "no_home_channel",
+            RefusalKind::NoHomeChannel,
             message,
             "see `hermesctl platforms`",
         )),

@@ -1,6 +1,6 @@
 //! Giving a session another title.
 
-use crate::domain::{Session, title};
+use crate::domain::{RefusalKind, Session, title};
 use crate::sessions::resolve;
 use crate::sessions::{Refusal, RequestError};
 use crate::store::{Store, StoreError};
@@ -9,14 +9,14 @@ use crate::store::{Store, StoreError};
 pub async fn rename(store: &Store, name: &str, wanted: &str) -> Result<Session, RequestError> {
     let session = resolve(store, name)?;
     let wanted = title::clean(wanted).map_err(|too_long| Refusal {
-        kind: "title_too_long",
+        kind: RefusalKind::TitleTooLong,
         message: too_long.to_string(),
         hint: Some("shorten it".into()),
     })?;
     match store.rename_session(&session.id, wanted.as_deref()).await {
         Ok(()) => resolve(store, &session.id),
         Err(StoreError::Conflict(message)) => Err(RequestError::Refused(Refusal {
-            kind: "title_taken",
+            kind: RefusalKind::TitleTaken,
             message,
             hint: Some("choose another, or rename that session first".into()),
         })),

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::clock;
+use crate::domain::RefusalKind;
 use crate::domain::Session;
 use crate::sessions::{RequestError, refuse};
 use crate::sessions::{TerminalNames, noted_sessions};
@@ -13,12 +14,12 @@ pub fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
     match store.find_session(name)? {
         SessionMatch::One(session) => Ok(*session),
         SessionMatch::None => Err(refuse(
-            "unknown_session",
+            RefusalKind::UnknownSession,
             format!("there is no session called {name:?}"),
             "see `hermesctl sessions`",
         )),
         SessionMatch::Many(found) => Err(refuse(
-            "ambiguous_session",
+            RefusalKind::AmbiguousSession,
             format!("{name:?} fits several sessions:\n{}", list(&found)),
             "give more of the id, or the title",
         )),
@@ -91,12 +92,12 @@ async fn only(store: &Store) -> Result<Session, RequestError> {
     match fitting.as_slice() {
         [only] => resolve(store, &only.session.id),
         [] => Err(refuse(
-            "unknown_session",
+            RefusalKind::UnknownSession,
             "there is no live or recent terminal session",
             "name one with --session; see `hermesctl sessions`",
         )),
         several => Err(refuse(
-            "ambiguous_session",
+            RefusalKind::AmbiguousSession,
             format!(
                 "there are several terminal sessions that you may mean:\n{}",
                 several
@@ -130,14 +131,14 @@ pub async fn handed_off(store: &Store) -> Result<Session, RequestError> {
     match (away.pop(), away.is_empty()) {
         (Some(session), true) => Ok(session),
         (None, _) => Err(refuse(
-            "unknown_session",
+            RefusalKind::UnknownSession,
             "no session that was handed off is on a chat",
             "name one; see `hermesctl sessions`",
         )),
         (Some(last), false) => {
             away.push(last);
             Err(refuse(
-                "ambiguous_session",
+                RefusalKind::AmbiguousSession,
                 format!("several sessions are on chats:\n{}", list(&away)),
                 "name one",
             ))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{AttachedTerminal, Terminals};
 use crate::clock;
 use crate::domain::TERMINAL;
-use crate::domain::{Session, title};
+use crate::domain::{RefusalKind, Session, title};
 use crate::events::Event;
 use crate::sessions::{self, Refusal, RequestError, turn_elsewhere};
 use crate::store::{BusyElsewhere, StoreError};
@@ -41,7 +41,7 @@ impl Terminals {
         self.inner.recovered.cancelled().await;
         if let Some(name) = &wish.agent {
             let agent = self.inner.turns.agents().get(name);
-            agent.map_err(|why| refusal("no_agent", why, "see `hermesctl agents`"))?;
+            agent.map_err(|why| refusal(RefusalKind::NoAgent, why, "see `hermesctl agents`"))?;
         }
         let Some(name) = &wish.session else {
             return self.begin(wish).await;
@@ -81,7 +81,7 @@ impl Terminals {
         let last = self.inner.store.last_terminal_session().await?;
         last.ok_or_else(|| {
             refusal(
-                "unknown_session",
+                RefusalKind::UnknownSession,
                 "there is no terminal session yet".to_owned(),
                 "begin one with `hermesctl chat`",
             )
@@ -148,7 +148,7 @@ impl Terminals {
         if let Some(other) = attached.get(&terminal.conversation) {
             let place = other.tty.as_deref().unwrap_or("another program");
             return Err(refusal(
-                "open_elsewhere",
+                RefusalKind::OpenElsewhere,
                 format!("\"{}\" is open in {place}", session.label()),
                 "leave it there first",
             ));
@@ -159,10 +159,13 @@ impl Terminals {
 
     async fn begin(&self, wish: Opening) -> Result<OpenedSession, RequestError> {
         let title = wish.title.as_deref();
-        let title = title
-            .map(title::clean)
-            .transpose()
-            .map_err(|too_long| refusal("title_too_long", too_long.to_string(), "shorten it"))?;
+        let title = title.map(title::clean).transpose().map_err(|too_long| {
+            refusal(
+                RefusalKind::TitleTooLong,
+                too_long.to_string(),
+                "shorten it",
+            )
+        })?;
         let title = title.flatten();
         let now = clock::now();
         let id = clock::session_id(now);
@@ -211,7 +214,7 @@ impl Terminals {
         let name = session.label();
         let busy = |what: &str, hint: &str| {
             refusal(
-                "turn_in_progress",
+                RefusalKind::TurnInProgress,
                 format!("\"{name}\" is busy: {what}"),
                 hint,
             )
@@ -237,7 +240,7 @@ impl Terminals {
             Ok(departure) => departure,
             Err(StoreError::Conflict(reason)) => {
                 return Err(refusal(
-                    "in_flight",
+                    RefusalKind::InFlight,
                     reason,
                     "wait for its end; `hermesctl handoffs cancel ID` stops it",
                 ));
@@ -274,7 +277,7 @@ impl Terminals {
 fn taken_title(error: StoreError) -> RequestError {
     match error {
         StoreError::Conflict(message) => refusal(
-            "title_taken",
+            RefusalKind::TitleTaken,
             message,
             "choose another, or rename that session first",
         ),
@@ -282,7 +285,7 @@ fn taken_title(error: StoreError) -> RequestError {
     }
 }
 
-pub(super) fn refusal(kind: &'static str, message: String, hint: &str) -> RequestError {
+pub(super) fn refusal(kind: RefusalKind, message: String, hint: &str) -> RequestError {
     RequestError::Refused(Refusal {
         kind,
         message,

@@ -11,6 +11,7 @@ use super::open::refusal;
 use super::{AttachedTerminal, LiveTurn, Terminals};
 use crate::agent::{Agent, Prompt};
 use crate::domain::LONGEST_MESSAGE;
+use crate::domain::RefusalKind;
 use crate::domain::Reply;
 use crate::domain::TERMINAL_SOURCES;
 use crate::journal_ids;
@@ -56,11 +57,11 @@ impl Terminals {
     ) -> Result<Outcome, RequestError> {
         if text.trim().is_empty() {
             let message = "there is nothing to say in an empty message".to_owned();
-            return Err(refusal("empty", message, "type some words"));
+            return Err(refusal(RefusalKind::Empty, message, "type some words"));
         }
         if text.chars().count() > LONGEST_MESSAGE {
             let message = format!("a message may have {LONGEST_MESSAGE} characters");
-            return Err(refusal("too_long", message, "send it in parts"));
+            return Err(refusal(RefusalKind::TooLong, message, "send it in parts"));
         }
         let at_turn = self.take_turn(terminal)?;
         // On its own: neither a client that leaves nor a handler that is dropped stops it halfway.
@@ -72,7 +73,7 @@ impl Terminals {
             .spawn(async move { this.converse(&at_turn, &text).await }.instrument(span));
         outcome.await.unwrap_or_else(|error| {
             let message = format!("the turn broke off: {error}");
-            Err(refusal("broken_off", message, "say it again"))
+            Err(refusal(RefusalKind::BrokenOff, message, "say it again"))
         })
     }
 
@@ -84,13 +85,13 @@ impl Terminals {
         }
         if terminal.leaving.load(Ordering::Relaxed) {
             let message = "this terminal has left its session".to_owned();
-            return Err(refusal("left", message, "open it again"));
+            return Err(refusal(RefusalKind::Left, message, "open it again"));
         }
         let mut place = terminal.turn();
         if place.is_some() {
             let message = "the agent has not answered yet".to_owned();
             return Err(refusal(
-                "turn_in_progress",
+                RefusalKind::TurnInProgress,
                 message,
                 "wait for it, or stop it",
             ));
@@ -115,9 +116,13 @@ impl Terminals {
             () = inner.draining.cancelled() => return Err(stopping().into()),
         };
         // Before anything is kept: words that nobody can answer are better not said.
-        let (agent, scribe) = self
-            .agent_at(&at.terminal)?
-            .map_err(|error| refusal("no_agent", error.to_string(), "see `hermesctl agents`"))?;
+        let (agent, scribe) = self.agent_at(&at.terminal)?.map_err(|error| {
+            refusal(
+                RefusalKind::NoAgent,
+                error.to_string(),
+                "see `hermesctl agents`",
+            )
+        })?;
         lock.share(inner.store.turn_lease(&id, TERMINAL_SOURCES[0], scribe));
         let store = lock.store(&inner.store);
         let begin = || async {
@@ -134,7 +139,11 @@ impl Terminals {
         let begun = match begun.await {
             Ok(WaitOutcome::Begun(begun)) => Ok(begun),
             Ok(WaitOutcome::StillHeld(by)) => {
-                return Err(refusal("turn_in_progress", kept_busy(&by), "say it again"));
+                return Err(refusal(
+                    RefusalKind::TurnInProgress,
+                    kept_busy(&by),
+                    "say it again",
+                ));
             }
             Ok(WaitOutcome::Quit) if cancel.is_cancelled() => return Ok(Outcome::nothing()),
             Ok(WaitOutcome::Quit) => return Err(stopping().into()),
@@ -149,14 +158,18 @@ impl Terminals {
             Ok(TypedMessage::OnChat(platform)) => {
                 let message = format!("this conversation is on {platform} now");
                 Err(refusal(
-                    "moved",
+                    RefusalKind::Moved,
                     message,
                     "/resume takes it back, /new begins another",
                 ))
             }
             Ok(TypedMessage::Deleted) => {
                 let message = "this session was deleted".to_owned();
-                Err(refusal("deleted", message, "/new begins another"))
+                Err(refusal(
+                    RefusalKind::Deleted,
+                    message,
+                    "/new begins another",
+                ))
             }
             Err(StoreError::Cancelled) => Ok(Outcome::nothing()),
             Err(error) => Err(error.into()),

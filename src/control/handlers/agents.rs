@@ -3,6 +3,7 @@
 use crate::agent::AgentState;
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, refused};
+use crate::domain::RefusalKind;
 use crate::domain::TranscriptWriter;
 use crate::protocol::{AgentTestView, AgentView};
 
@@ -31,7 +32,8 @@ pub(super) fn list(context: &ControlContext) -> Answer {
 
 pub(super) async fn test(context: &ControlContext, name: &str) -> Answer {
     let agent = context.turns.agents().get(name);
-    let agent = agent.map_err(|why| refused("no_agent", why, "see `hermesctl agents`"))?;
+    let agent =
+        agent.map_err(|why| refused(RefusalKind::NoAgent, why, "see `hermesctl agents`"))?;
     let probe = context.turns.probe(agent.as_ref()).await;
     let (reply, error) = match probe.outcome {
         Ok(reply) => (Some(reply), None),

@@ -6,6 +6,7 @@ use tokio::sync::Mutex;
 
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, refused};
+use crate::domain::RefusalKind;
 use crate::protocol::{ChatOpen, ChatSay, ChatTurnView, ChatView, RpcError};
 use crate::terminal::{AttachedTerminal, Opening, Reason, Terminals};
 use crate::turn::AnswerOutcome;
@@ -18,7 +19,13 @@ pub(in crate::control) struct Place(Arc<Mutex<Option<Arc<AttachedTerminal>>>>);
 impl Place {
     async fn seat(&self) -> Result<Arc<AttachedTerminal>, RpcError> {
         let seat = self.0.lock().await.clone();
-        seat.ok_or_else(|| refused("not_open", "no session is open here", "say chat.open first"))
+        seat.ok_or_else(|| {
+            refused(
+                RefusalKind::NotOpen,
+                "no session is open here",
+                "say chat.open first",
+            )
+        })
     }
 
     pub(in crate::control) fn is_taken(&self) -> bool {
@@ -96,11 +103,13 @@ pub(super) async fn answer_question(
         .hear(seat.conversation(), &wish.text)
     {
         AnswerOutcome::Answered(id) => answer(&serde_json::json!({"question": id.to_string()})),
-        AnswerOutcome::NotAnAnswer(question) => {
-            Err(refused("no_answer", question, "answer with a number"))
-        }
+        AnswerOutcome::NotAnAnswer(question) => Err(refused(
+            RefusalKind::NoAnswer,
+            question,
+            "answer with a number",
+        )),
         AnswerOutcome::NoQuestion => Err(refused(
-            "no_question",
+            RefusalKind::NoQuestion,
             "the agent has asked nothing, or waits no longer",
             "say it as a message",
         )),

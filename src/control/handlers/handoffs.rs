@@ -2,7 +2,7 @@
 
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, LONGEST_LIST, USUAL_LIST, answer, not_found, refused};
-use crate::domain::{Handoff, HandoffState, RequestedVia};
+use crate::domain::{Handoff, HandoffState, RefusalKind, RequestedVia};
 use crate::events::Event;
 use crate::handoff::request::{self, HandoffWish};
 use crate::journal_ids;
@@ -138,7 +138,7 @@ pub(super) async fn cancel(context: &ControlContext, id: i64) -> Answer {
             now.state.as_str()
         );
         return Err(refused(
-            "too_late",
+            RefusalKind::TooLate,
             message,
             "a completed handoff is undone by taking the session back",
         ));
@@ -162,7 +162,11 @@ pub(super) async fn retry(context: &ControlContext, id: i64) -> Answer {
             "handoff {id} is {}, and only a failed one can be tried again",
             handoff.state.as_str()
         );
-        return Err(refused("not_failed", message, "see `hermesctl handoffs`"));
+        return Err(refused(
+            RefusalKind::NotFailed,
+            message,
+            "see `hermesctl handoffs`",
+        ));
     }
     let wish = HandoffWish {
         platform: handoff.platform,

@@ -3,6 +3,7 @@
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, LONGEST_LIST, answer, not_found, refused};
 use crate::domain::LONGEST_MESSAGE;
+use crate::domain::RefusalKind;
 use crate::platform::{Availability, local};
 use crate::protocol::{LocalRead, LocalSay, RpcError};
 use crate::views;
@@ -38,21 +39,21 @@ pub(super) async fn read(context: &ControlContext, wish: LocalRead) -> Answer {
 pub(super) async fn say(context: &ControlContext, wish: LocalSay) -> Answer {
     if let Availability::Off(reason) = context.platforms.availability(local::NAME) {
         return Err(refused(
-            "platform_off",
+            RefusalKind::PlatformOff,
             format!("local is not available: {reason}"),
             "see `hermesctl platforms`",
         ));
     }
     if wish.text.trim().is_empty() {
         return Err(refused(
-            "empty",
+            RefusalKind::Empty,
             "there is nothing to say in an empty message",
             "type some words",
         ));
     }
     if wish.text.chars().count() > LONGEST_MESSAGE {
         return Err(refused(
-            "too_long",
+            RefusalKind::TooLong,
             format!("a message may have {LONGEST_MESSAGE} characters"),
             "send it in parts",
         ));

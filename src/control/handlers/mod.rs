@@ -15,6 +15,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::broadcast;
 
 use crate::control::ControlContext;
+use crate::domain::RefusalKind;
 use crate::events::PublishedEvent;
 use crate::protocol::{Call, RpcError, code};
 use crate::sessions::{RequestError, stopping};
@@ -101,21 +102,21 @@ pub(super) fn answer(view: &impl Serialize) -> Answer {
 
 fn not_found(what: &str, hint: &str) -> RpcError {
     RpcError::new(code::NOT_FOUND, format!("there is no {what}"))
-        .with_data("not_found", Some(hint.to_owned()))
+        .with_data(RefusalKind::NotFound.as_str(), Some(hint.to_owned()))
 }
 
-fn refused(kind: &str, message: impl Into<String>, hint: &str) -> RpcError {
-    RpcError::new(code::REFUSED, message).with_data(kind, Some(hint.to_owned()))
+fn refused(kind: RefusalKind, message: impl Into<String>, hint: &str) -> RpcError {
+    RpcError::new(code::REFUSED, message).with_data(kind.as_str(), Some(hint.to_owned()))
 }
 
 impl From<StoreError> for RpcError {
     fn from(error: StoreError) -> Self {
         let kind = if error.is_transient() {
-            "database_busy"
+            RefusalKind::DatabaseBusy
         } else {
-            "database"
+            RefusalKind::Database
         };
-        RpcError::new(code::INTERNAL, error.to_string()).with_data(kind, None)
+        RpcError::new(code::INTERNAL, error.to_string()).with_data(kind.as_str(), None)
     }
 }
 
@@ -123,9 +124,8 @@ impl From<RequestError> for RpcError {
     fn from(error: RequestError) -> Self {
         match error {
             RequestError::Store(e) => e.into(),
-            RequestError::Refused(refusal) => {
-                RpcError::new(code::REFUSED, refusal.message).with_data(refusal.kind, refusal.hint)
-            }
+            RequestError::Refused(refusal) => RpcError::new(code::REFUSED, refusal.message)
+                .with_data(refusal.kind.as_str(), refusal.hint),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, not_found, refused};
 use crate::delivery::ChatQueue;
+use crate::domain::RefusalKind;
 use crate::inbound::hermes_pairing;
 use crate::protocol::{PersonName, RpcError, code};
 use crate::views;
@@ -26,7 +27,7 @@ pub(super) async fn approve(context: &ControlContext, code: &str) -> Answer {
     let approved = context.store.approve(code, WELCOME).await?;
     let Some((person, note)) = approved else {
         return Err(refused(
-            "no_such_code",
+            RefusalKind::NoSuchCode,
             "nobody has this code, or it has expired",
             "codes live for an hour: the person gets another by writing to the bot again",
         ));
@@ -67,7 +68,7 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, RpcError> {
     let failed = |error: String| {
         RpcError::new(code::INTERNAL, format!("Hermes' pairing file: {error}")).with_data(
-            "pairing_file",
+            RefusalKind::PairingFile.as_str(),
             Some("see who owns the files in pairing/ and platforms/pairing/".to_owned()),
         )
     };

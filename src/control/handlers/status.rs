@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use crate::config::paths;
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, refused};
+use crate::domain::RefusalKind;
 use crate::protocol::{
     Hello, HelloView, MetricsView, PROTOCOL, PlatformView, RpcError, StatusView, code,
 };
@@ -23,7 +24,8 @@ pub(in crate::control) fn hello(context: &ControlContext, hello: &Hello) -> Answ
             hello.protocol
         );
         let hint = format!("upgrade the {older} to the version of the {newer}");
-        return Err(RpcError::new(code::REFUSED, message).with_data("protocol", Some(hint)));
+        return Err(RpcError::new(code::REFUSED, message)
+            .with_data(RefusalKind::Protocol.as_str(), Some(hint)));
     }
     tracing::debug!(
         client = hello.client,
@@ -68,7 +70,7 @@ pub(super) fn platforms(context: &ControlContext) -> Answer {
 pub(super) async fn examine(context: &ControlContext, name: &str) -> Answer {
     let Some(platform) = context.platforms.adapter(name) else {
         return Err(refused(
-            "platform_off",
+            RefusalKind::PlatformOff,
             format!("{name} is not available"),
             "see `hermesctl platforms`",
         ));
