@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use tokio::sync::Semaphore;
 
-use super::telegram::{ADA, BotApi, BotMessage, Call, Outcome, Person, Play, TOKEN};
+use super::telegram::{
+    ADA, BotApi, BotMessage, Outcome, Person, RecordedCall, ScriptedFault, TOKEN,
+};
 use super::{Daemon, Home, Ran, SESSION, until};
 
 /// What stands before a message that may be in the chat already.
@@ -140,14 +142,14 @@ impl BotApi {
         let (open, permits) = (Semaphore::MAX_PERMITS, Arc::new(Semaphore::new(0)));
         let before = self.calls().len();
         for _ in 0..nth {
-            self.then_any(Play::Hold(Arc::new(Semaphore::new(open))));
+            self.then_any(ScriptedFault::HoldAfter(Arc::new(Semaphore::new(open))));
         }
         self.then_any(match side {
-            Side::Before => Play::HoldBefore(permits.clone()),
-            Side::After => Play::Hold(permits.clone()),
+            Side::Before => ScriptedFault::HoldBefore(permits.clone()),
+            Side::After => ScriptedFault::HoldAfter(permits.clone()),
         });
         for _ in 0..20 {
-            self.then_any(Play::HoldBefore(permits.clone()));
+            self.then_any(ScriptedFault::HoldBefore(permits.clone()));
         }
         Held {
             api: self,
@@ -159,7 +161,7 @@ impl BotApi {
     }
 
     /// The calls of a method that were refused with this status.
-    pub fn refused(&self, method: &str, status: u16) -> Vec<Call> {
+    pub fn refused(&self, method: &str, status: u16) -> Vec<RecordedCall> {
         let mut calls = self.calls_of(method);
         calls.retain(|call| matches!(&call.outcome, Outcome::Refused(s, _) if *s == status));
         calls

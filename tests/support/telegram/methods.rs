@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::BOT_ID;
 use super::request::Params;
-use super::rules::{self, Refusal, bad};
+use super::rules::{self, bad};
 use super::send;
 use super::world::{Menu, Rights, Sort, World, bot};
+use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
 
@@ -83,7 +84,7 @@ pub fn chat_of(world: &World, params: &Params) -> Result<i64, Refusal> {
         })
     };
     if let Some(new) = params.int("chat_id").and_then(|id| world.upgraded.get(&id)) {
-        return Err(Refusal::upgraded(*new));
+        return Err(rules::upgraded(*new));
     }
     let id = match (params.int("chat_id"), params.text("chat_id")) {
         (Some(id), _) => Some(id).filter(|id| world.chats.contains_key(id)),
@@ -98,7 +99,7 @@ pub fn open_chat(world: &World, params: &Params) -> Result<i64, Refusal> {
     let id = chat_of(world, params)?;
     let chat = &world.chats[&id];
     match chat.barred {
-        Some(why) => Err(Refusal::new(403, format!("Forbidden: {why}"))),
+        Some(why) => Err(rules::refuse(403, format!("Forbidden: {why}"))),
         None if chat.sort == Sort::Channel && chat.rights == Rights::Member => {
             Err(bad("need administrator rights in the channel chat"))
         }

@@ -9,12 +9,6 @@ use super::writing::{ADA, Person, found_in};
 use super::{BotApi, methods};
 
 impl BotApi {
-    fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
-        let changed = change(&mut self.stage.world());
-        self.stage.news.send_replace(());
-        changed
-    }
-
     /// A chat with somebody who has started the bot. Its number is the person's.
     pub fn private(&self, person: &Person) -> i64 {
         self.change(|world| {
@@ -100,7 +94,7 @@ impl BotApi {
             let mut messages = Vec::new();
             for (picture, caption) in pictures.iter().zip(captions) {
                 if group.is_empty() {
-                    group = format!("1380{}", api.stage.world().files.len());
+                    group = format!("1380{}", api.world().files.len());
                 }
                 let writing = api.writes(chat, person).thread(thread).text(caption);
                 let writing = writing.file("photo", "photo.jpg", picture);

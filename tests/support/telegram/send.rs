@@ -8,8 +8,9 @@ use serde_json::{Map, Value, json};
 use super::html::{self, Formatted};
 use super::methods::{chat_of, open_chat};
 use super::request::Params;
-use super::rules::{Refusal, bad};
+use super::rules::{self, bad};
 use super::world::{Rights, SentFile, World, bot, now};
+use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
 
@@ -99,7 +100,7 @@ fn within_limits(world: &mut World, chat: i64) -> Result<(), Refusal> {
             });
         if let Some((oldest, _)) = counted.take(count).nth(count - 1) {
             let wait = within.saturating_sub(now - *oldest);
-            return Err(Refusal::too_many(wait.as_secs_f64().ceil().max(1.0) as u64));
+            return Err(rules::too_many_requests(wait));
         }
     }
     limits.sent.push_back((now, chat));

@@ -1,15 +1,15 @@
 //! The updates that wait for the bot, and the long poll that fetches them.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Stage;
+use super::BotState;
 use super::request::Params;
-use super::rules::{Refusal, bad};
+use super::rules::{self, bad};
+use crate::support::fake::Refusal;
 
 #[derive(Default)]
 pub struct Mailbox {
@@ -58,10 +58,10 @@ impl Mailbox {
     }
 }
 
-/// A poll that waits; when it ends, whatever way, it waits no longer.
-struct Waiting<'a>(&'a Stage, u64);
+/// A poll that waits. It no longer does when this is dropped.
+struct WaitingPoll<'a>(&'a BotState, u64);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingPoll<'_> {
     fn drop(&mut self) {
         let mailbox = &mut self.0.world().mailbox;
         if mailbox.waiting == Some(self.1) {
@@ -70,7 +70,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-pub async fn get(stage: &Arc<Stage>, params: &Params) -> Result<Value, Refusal> {
+pub async fn get(state: &BotState, params: &Params) -> Result<Value, Refusal> {
     let limit = params.int("limit").unwrap_or(100);
     let offset = params.int("offset").unwrap_or(0);
     let timeout = params.int("timeout").unwrap_or(0).clamp(0, 50) as u64;
@@ -81,9 +81,9 @@ pub async fn get(stage: &Arc<Stage>, params: &Params) -> Result<Value, Refusal> 
         return Err(bad("negative offsets are not served here"));
     }
     let poll = {
-        let mut world = stage.world();
+        let mut world = state.world();
         if !world.webhook.is_empty() {
-            return Err(Refusal::new(
+            return Err(rules::refuse(
                 409,
                 "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first",
             ));
@@ -104,26 +104,23 @@ pub async fn get(stage: &Arc<Stage>, params: &Params) -> Result<Value, Refusal> 
         mailbox.poll += 1;
         mailbox.poll
     };
-    let mut news = stage.news.subscribe();
-    // Whoever polls already learns that there is another.
-    stage.news.send_replace(());
-    news.mark_unchanged();
+    // A poll that waits already learns that there is another.
+    state.wake_clients();
     let deadline = Instant::now() + Duration::from_secs(timeout);
-    let _waiting = Waiting(stage, poll);
-    loop {
-        {
-            let mailbox = &mut stage.world().mailbox;
-            if mailbox.poll != poll {
-                return Err(Refusal::conflict());
-            }
-            let batch = batch(mailbox, limit as usize);
-            if !batch.is_empty() || Instant::now() >= deadline {
-                return Ok(json!(batch));
-            }
-            mailbox.waiting = Some(poll);
+    let _waiting = WaitingPoll(state, poll);
+    let found = state.wait_for(deadline, |world| {
+        let mailbox = &mut world.mailbox;
+        if mailbox.poll != poll {
+            return Some(Err(rules::refuse(409, rules::CONFLICT)));
         }
-        let _ = tokio::time::timeout_at(deadline, news.changed()).await;
-    }
+        let batch = batch(mailbox, limit as usize);
+        if !batch.is_empty() || Instant::now() >= deadline {
+            return Some(Ok(json!(batch)));
+        }
+        mailbox.waiting = Some(poll);
+        None
+    });
+    found.await.unwrap_or(Ok(json!([])))
 }
 
 fn batch(mailbox: &mut Mailbox, limit: usize) -> Vec<Value> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::BotApi;
 use super::html::units;
-use super::world::{Sort, now};
+use super::world::{Sort, World, now};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
@@ -107,8 +107,11 @@ impl Writing<'_> {
 
     /// Sends it, and gives its number.
     pub fn send(self) -> i64 {
-        let mut world = self.api.stage.world();
-        let world = &mut *world;
+        let api = self.api;
+        api.change(|world| self.put_into(world))
+    }
+
+    fn put_into(self, world: &mut World) -> i64 {
         if let Some(thread) = self.thread {
             assert!(world.has_topics(self.chat), "no topics there");
             assert!(
@@ -152,7 +155,6 @@ impl Writing<'_> {
             _ => "message",
         };
         world.mailbox.put(kind, message);
-        self.api.stage.news.send_replace(());
         id
     }
 }
