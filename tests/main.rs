@@ -41,6 +41,7 @@ mod control_start;
 mod damaged_index;
 mod doctor;
 mod every_hermes;
+mod fake_frame;
 mod fake_telegram;
 mod fake_telegram_chats;
 mod fake_telegram_library;

@@ -3,11 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 
 use super::signal::ChangeSignal;
-use super::{Done, FakeServer, Refusal};
+use super::{Answer, Done, FakeServer, Refusal};
 
 /// A call as it arrived, whatever became of it.
 #[derive(Debug, Clone)]
@@ -72,15 +71,17 @@ impl OpenCall<'_> {
         look(&self.log.calls.lock().unwrap()[self.number])
     }
 
-    pub fn done(&self, done: &Done) {
-        self.end(Outcome::Done(done.result.clone()));
+    /// Records the result and gives the answer.
+    pub fn finish(&self, done: Done) -> Answer {
+        self.end(Outcome::Done(done.result));
+        done.answer
     }
 
     /// Records the refusal and gives the answer.
-    pub fn refuse(&self, refusal: Refusal) -> Response {
+    pub fn refuse(&self, refusal: Refusal) -> Answer {
         let status = refusal.answer.status;
-        self.end(Outcome::Refused(status, refusal.description.clone()));
-        refusal.into_response()
+        self.end(Outcome::Refused(status, refusal.description));
+        refusal.answer
     }
 
     fn end(&self, outcome: Outcome) {

@@ -25,8 +25,14 @@ pub enum ScriptedFault {
     DisconnectBefore,
     /// Does the work, and closes the connection without an answer.
     DisconnectAfter,
+    /// Does the work, sends so many bytes of the answer's body and closes the connection.
+    DisconnectWithin(usize),
     /// Never answers, and does nothing else.
     Hang,
+    /// Waits before the work.
+    Delay(Duration),
+    /// Does the work, and sends the body of the answer in pieces of so many bytes with a pause between them.
+    InPieces { size: usize, pause: Duration },
     /// Does the work when there is a permit; never, if the client is gone by then.
     HoldBefore(Arc<Semaphore>),
     /// Does the work, and answers when there is a permit.
@@ -48,13 +54,31 @@ impl ScriptedFault {
 /// The calls that a fault is for.
 enum Scope {
     Method(String),
+    Matching(Box<dyn Fn(&RecordedCall) -> bool + Send>),
     /// Any call but a poll.
     Any,
 }
 
+impl Scope {
+    fn names(&self, call: &RecordedCall) -> bool {
+        match self {
+            Scope::Method(method) => *method == call.method,
+            Scope::Matching(matches) => matches(call),
+            Scope::Any => false,
+        }
+    }
+}
+
+struct ScriptEntry {
+    scope: Scope,
+    /// How many calls are still to meet it.
+    left: usize,
+    fault: ScriptedFault,
+}
+
 #[derive(Default)]
 pub struct FaultScript {
-    faults: Mutex<VecDeque<(Scope, ScriptedFault)>>,
+    entries: Mutex<VecDeque<ScriptEntry>>,
     /// Each call meets this, while it is set.
     always: Mutex<Option<ScriptedFault>>,
     /// Each call needs a permit, while it is set.
@@ -62,19 +86,23 @@ pub struct FaultScript {
 }
 
 impl FaultScript {
-    /// The fault for a call. A fault that names the method comes before one for any call.
+    /// The fault for a call. Faults for certain calls come before faults for any call, and each kind comes in its order.
     pub fn next(&self, call: &RecordedCall, polls: &[&str]) -> Option<ScriptedFault> {
-        let mut faults = self.faults.lock().unwrap();
-        let named = |scope: &Scope| matches!(scope, Scope::Method(name) if *name == call.method);
-        let any = |scope: &Scope| matches!(scope, Scope::Any);
-        let mut found = faults.iter().position(|(scope, _)| named(scope));
-        if found.is_none() && !polls.contains(&call.method.as_str()) {
-            found = faults.iter().position(|(scope, _)| any(scope));
-        }
-        let fault = found
-            .and_then(|at| faults.remove(at))
-            .map(|(_, fault)| fault);
-        fault.or_else(|| self.always.lock().unwrap().clone())
+        let scripted = self.take(|scope| scope.names(call)).or_else(|| {
+            let is_poll = polls.contains(&call.method.as_str());
+            self.take(|scope| !is_poll && matches!(scope, Scope::Any))
+        });
+        scripted.or_else(|| self.always.lock().unwrap().clone())
+    }
+
+    /// Uses the first entry for such calls.
+    fn take(&self, is_for: impl Fn(&Scope) -> bool) -> Option<ScriptedFault> {
+        let mut entries = self.entries.lock().unwrap();
+        let entry = entries.iter_mut().find(|entry| is_for(&entry.scope))?;
+        entry.left -= 1;
+        let fault = entry.fault.clone();
+        entries.retain(|entry| entry.left > 0);
+        Some(fault)
     }
 
     /// Waits until calls may pass.
@@ -88,8 +116,11 @@ impl FaultScript {
         }
     }
 
-    fn add(&self, scope: Scope, fault: ScriptedFault) {
-        self.faults.lock().unwrap().push_back((scope, fault));
+    fn add(&self, scope: Scope, calls: usize, fault: ScriptedFault) {
+        assert!(calls > 0, "a fault for no call");
+        let left = calls;
+        let entry = ScriptEntry { scope, left, fault };
+        self.entries.lock().unwrap().push_back(entry);
     }
 }
 
@@ -97,13 +128,25 @@ impl<W> FakeServer<W> {
     /// The next call of this method that is valid meets this.
     pub fn then(&self, method: &str, fault: ScriptedFault) -> &Self {
         let scope = Scope::Method(method.to_owned());
-        self.state.faults.add(scope, fault);
+        self.state.faults.add(scope, 1, fault);
+        self
+    }
+
+    /// The next valid calls for which `matches` is true meet this, so many of them.
+    pub fn next_calls(
+        &self,
+        count: usize,
+        matches: impl Fn(&RecordedCall) -> bool + Send + 'static,
+        fault: ScriptedFault,
+    ) -> &Self {
+        let scope = Scope::Matching(Box::new(matches));
+        self.state.faults.add(scope, count, fault);
         self
     }
 
     /// The next valid call of any method meets this. Polls do not count.
     pub fn then_any(&self, fault: ScriptedFault) -> &Self {
-        self.state.faults.add(Scope::Any, fault);
+        self.state.faults.add(Scope::Any, 1, fault);
         self
     }
 

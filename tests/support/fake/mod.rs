@@ -145,6 +145,11 @@ impl<W> FakeServer<W> {
         format!("http://{}", self.address)
     }
 
+    /// What the routes of this server work with. A test can call a route without a connection.
+    pub fn state(&self) -> &Arc<FakeState<W>> {
+        &self.state
+    }
+
     pub fn world(&self) -> MutexGuard<'_, W> {
         self.state.world()
     }
