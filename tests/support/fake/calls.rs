@@ -113,6 +113,13 @@ impl<W> FakeServer<W> {
         calls.cloned().collect()
     }
 
+    /// The calls of a method that were refused with this status.
+    pub fn refused(&self, method: &str, status: u16) -> Vec<RecordedCall> {
+        let mut calls = self.calls_of(method);
+        calls.retain(|call| matches!(&call.outcome, Outcome::Refused(s, _) if *s == status));
+        calls
+    }
+
     /// Waits until so many calls of a method have arrived.
     pub fn until_calls(&self, method: &str, count: usize) -> Vec<RecordedCall> {
         self.until(method, || {

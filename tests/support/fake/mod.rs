@@ -13,6 +13,7 @@ mod answer;
 mod body;
 mod calls;
 mod faults;
+mod hold;
 mod serve;
 mod signal;
 mod tls;
@@ -30,6 +31,8 @@ pub use answer::{Answer, Done, Refusal};
 pub use body::{BodyError, RequestBody, Upload, decode_path};
 pub use calls::{OpenCall, Outcome, RecordedCall};
 pub use faults::ScriptedFault;
+pub use hold::Side;
+pub use serve::disconnect;
 pub use tls::TlsFront;
 
 use calls::CallLog;

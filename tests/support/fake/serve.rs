@@ -116,6 +116,6 @@ fn in_pieces(answer: Answer, size: usize, pause: Duration) -> Response {
 }
 
 /// Ends the task of the connection, and with it the connection. The panic hook stays silent.
-fn disconnect() -> ! {
+pub fn disconnect() -> ! {
     std::panic::resume_unwind(Box::new("disconnected"))
 }

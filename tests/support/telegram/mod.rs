@@ -20,7 +20,7 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-pub use super::fake::{Outcome, RecordedCall, ScriptedFault, TlsFront};
+pub use super::fake::{Outcome, ScriptedFault, TlsFront};
 pub use records::BotMessage;
 pub use rules::CONFLICT;
 pub use world::Rights;
