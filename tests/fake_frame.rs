@@ -13,7 +13,8 @@ use tokio_stream::StreamExt;
 
 use crate::support::PATIENCE;
 use crate::support::fake::{
-    Answer, Done, FakeServer, FakeState, Outcome, Refusal, RequestBody, ScriptedFault, Vendor,
+    Answer, Done, FakeServer, FakeState, Outcome, Place, RecordedCall, Refusal, RequestBody,
+    ScriptedFault, Vendor,
 };
 
 /// `POST /notes` adds a note. `GET /notes` waits until there is one.
@@ -37,6 +38,10 @@ impl Vendor for Board {
             description: description.to_owned(),
             answer: Answer::json(status, &body),
         }
+    }
+
+    fn place(_: &RecordedCall) -> Place {
+        Place::default()
     }
 }
 

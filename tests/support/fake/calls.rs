@@ -16,6 +16,8 @@ pub struct RecordedCall {
     pub params: Value,
     /// The time of arrival.
     pub at: Instant,
+    /// The time of its outcome.
+    pub ended: Option<Instant>,
     pub outcome: Outcome,
 }
 
@@ -50,6 +52,7 @@ impl CallLog {
             method: method.to_owned(),
             params,
             at: Instant::now(),
+            ended: None,
             outcome: Outcome::Arrived,
         });
         let number = calls.len() - 1;
@@ -85,19 +88,17 @@ impl OpenCall<'_> {
     }
 
     fn end(&self, outcome: Outcome) {
-        self.log.calls.lock().unwrap()[self.number].outcome = outcome;
+        let call = &mut self.log.calls.lock().unwrap()[self.number];
+        call.outcome = outcome;
+        call.ended = Some(Instant::now());
         self.log.changes.wake_tests();
     }
 }
 
 impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
-        let mut calls = self.log.calls.lock().unwrap();
-        let outcome = &mut calls[self.number].outcome;
-        if *outcome == Outcome::Arrived {
-            *outcome = Outcome::Abandoned;
-            drop(calls);
-            self.log.changes.wake_tests();
+        if self.look(|call| call.outcome == Outcome::Arrived) {
+            self.end(Outcome::Abandoned);
         }
     }
 }

@@ -16,6 +16,7 @@ mod faults;
 mod hold;
 mod serve;
 mod signal;
+mod timeline;
 mod tls;
 
 use std::net::TcpListener;
@@ -33,6 +34,7 @@ pub use calls::{OpenCall, Outcome, RecordedCall};
 pub use faults::ScriptedFault;
 pub use hold::Side;
 pub use serve::disconnect;
+pub use timeline::Place;
 pub use tls::TlsFront;
 
 use calls::CallLog;
@@ -46,6 +48,9 @@ pub trait Vendor: Send + 'static {
 
     /// A refusal in the vendor's format.
     fn refusal(status: u16, description: &str, retry_after: Option<Duration>) -> Refusal;
+
+    /// Where a call goes.
+    fn place(call: &RecordedCall) -> Place;
 }
 
 /// What the thread of a server shares with the test.

@@ -26,7 +26,9 @@ pub use rules::CONFLICT;
 pub use world::Rights;
 pub use writing::{ADA, BEN, Person};
 
-use super::fake::{Answer, Done, FakeServer, FakeState, Refusal, Vendor, decode_path};
+use super::fake::{
+    Answer, Done, FakeServer, FakeState, Place, RecordedCall, Refusal, Vendor, decode_path,
+};
 use request::Params;
 use world::World;
 
@@ -48,6 +50,24 @@ impl Vendor for World {
         match retry_after {
             Some(retry_after) => rules::too_many_requests(retry_after),
             None => rules::refuse(status, description),
+        }
+    }
+
+    fn place(call: &RecordedCall) -> Place {
+        let number_or_name = |value: &Value| match value {
+            Value::Null => None,
+            Value::String(name) => Some(name.clone()),
+            number => Some(number.to_string()),
+        };
+        // The thread of a topic that is new, or of an answer in a topic, is in the result.
+        let thread = number_or_name(&call.params["message_thread_id"]);
+        let thread = thread.or_else(|| match &call.outcome {
+            Outcome::Done(result) => number_or_name(&result["message_thread_id"]),
+            _ => None,
+        });
+        Place {
+            chat: number_or_name(&call.params["chat_id"]),
+            thread,
         }
     }
 }
