@@ -45,6 +45,7 @@ mod fake_frame;
 mod fake_telegram;
 mod fake_telegram_chats;
 mod fake_telegram_library;
+mod fake_telegram_limits;
 mod fake_telegram_timeline;
 mod faults;
 mod former_keys;

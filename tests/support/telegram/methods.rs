@@ -226,6 +226,7 @@ fn create_topic(world: &mut World, params: &Params) -> Answer {
     if !colors.contains(&color) {
         return Err(bad("invalid forum topic icon color specified"));
     }
+    world.count_message(chat)?;
     let message = world.open_topic(chat, name, color, bot());
     Ok(json!({
         "message_thread_id": message["message_thread_id"],
@@ -257,32 +258,30 @@ fn change_topic(world: &mut World, method: &str, params: &Params) -> Answer {
     let chat = open_chat(world, params)?;
     let thread = params.int("message_thread_id").expect("checked");
     may_manage_topics(world, chat, "not enough rights to manage the topic")?;
-    let chat = world.chat(chat);
-    let Some(topic) = chat.topics.get_mut(&thread) else {
+    let Some(topic) = world.chats[&chat].topics.get(&thread) else {
         return Err(bad("TOPIC_ID_INVALID"));
     };
+    let mut changed = topic.clone();
     match method {
         "deleteForumTopic" => {
+            let chat = world.chat(chat);
             chat.topics.remove(&thread);
             chat.messages
                 .retain(|_, entry| entry.thread != Some(thread));
+            return Ok(json!(true));
         }
         "editForumTopic" => {
-            let name = params.text("name").unwrap_or(&topic.name).to_owned();
-            named(&name)?;
-            if name == topic.name {
-                return Err(bad("TOPIC_NOT_MODIFIED"));
-            }
-            topic.name = name;
+            let name = params.text("name").unwrap_or(&topic.name);
+            named(name)?;
+            changed.name = name.to_owned();
         }
-        _ => {
-            let closed = method == "closeForumTopic";
-            if topic.closed == closed {
-                return Err(bad("TOPIC_NOT_MODIFIED"));
-            }
-            topic.closed = closed;
-        }
+        _ => changed.closed = method == "closeForumTopic",
     }
+    if changed == *topic {
+        return Err(bad("TOPIC_NOT_MODIFIED"));
+    }
+    world.count_message(chat)?;
+    world.chat(chat).topics.insert(thread, changed);
     Ok(json!(true))
 }
 

@@ -1,6 +1,7 @@
 //! A fake of Telegram's Bot API: as strict as the vendor, with a world of chats behind it. Tests play the people there.
 
 mod html;
+mod limits;
 mod methods;
 mod people;
 mod records;
@@ -21,6 +22,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 pub use super::fake::{Outcome, ScriptedFault, TlsFront};
+pub use limits::{RateLimit, RateLimiter, VendorLimits};
 pub use records::BotMessage;
 pub use rules::CONFLICT;
 pub use world::Rights;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::limits::{RateLimit, VendorLimits};
 use super::world::{Query, Rights, Sort, World, now};
 use super::writing::{ADA, Person, found_in};
 use super::{BotApi, methods};
@@ -242,14 +243,24 @@ impl BotApi {
         });
     }
 
-    /// So many messages are taken in a second.
-    pub fn limit(&self, per_second: usize) {
-        self.change(|world| world.limits.overall = Some(per_second));
+    /// Refuses messages beyond these limits from now on.
+    pub fn enforce_limits(&self, limits: VendorLimits) {
+        self.change(|world| world.limiter.limits = limits);
     }
 
-    /// So many messages are taken in any one chat within a time.
+    /// Allows so many messages a second to all chats together.
+    pub fn limit(&self, per_second: usize) {
+        let limit = RateLimit::new(per_second, Duration::from_secs(1));
+        self.change(|world| world.limiter.limits.overall = Some(limit));
+    }
+
+    /// Allows so many messages to each chat in any such time.
     pub fn limit_chat(&self, count: usize, within: Duration) {
-        self.change(|world| world.limits.chat = Some((count, within)));
+        let limit = RateLimit::new(count, within);
+        self.change(|world| {
+            world.limiter.limits.group = Some(limit);
+            world.limiter.limits.private_chat = Some(limit);
+        });
     }
 
     /// A webhook that somebody has set elsewhere; with one there is no polling.

@@ -1,14 +1,12 @@
 //! Messages of the bot: sent and edited.
 
-use std::time::{Duration, Instant};
-
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
 
 use super::html::{self, Formatted};
 use super::methods::{chat_of, open_chat};
 use super::request::Params;
-use super::rules::{self, bad};
+use super::rules::bad;
 use super::world::{Rights, SentFile, World, bot, now};
 use crate::support::fake::Refusal;
 
@@ -71,7 +69,7 @@ fn place(world: &mut World, params: &Params) -> Result<Place, Refusal> {
     let reply_to = replied(world, chat, params)?;
     // An answer is where the question is.
     let thread = thread.or_else(|| world.chats[&chat].messages[&reply_to?].thread);
-    within_limits(world, chat)?;
+    world.count_message(chat)?;
     let (id, head) = world.head(chat, bot(), thread, reply_to, now());
     Ok(Place {
         chat,
@@ -79,32 +77,6 @@ fn place(world: &mut World, params: &Params) -> Result<Place, Refusal> {
         thread,
         head,
     })
-}
-
-/// Counts a message, unless there have been too many.
-fn within_limits(world: &mut World, chat: i64) -> Result<(), Refusal> {
-    let limits = &mut world.limits;
-    let now = Instant::now();
-    let rules = [
-        limits
-            .overall
-            .map(|count| (count, Duration::from_secs(1), None)),
-        limits
-            .chat
-            .map(|(count, within)| (count, within, Some(chat))),
-    ];
-    for (count, within, chat) in rules.into_iter().flatten() {
-        let counted =
-            limits.sent.iter().rev().filter(|(at, where_)| {
-                now - *at < within && chat.is_none_or(|chat| chat == *where_)
-            });
-        if let Some((oldest, _)) = counted.take(count).nth(count - 1) {
-            let wait = within.saturating_sub(now - *oldest);
-            return Err(rules::too_many_requests(wait));
-        }
-    }
-    limits.sent.push_back((now, chat));
-    Ok(())
 }
 
 pub fn message(world: &mut World, params: &Params) -> Answer {
@@ -231,7 +203,7 @@ fn change(
     {
         return Err(bad(NOT_MODIFIED));
     }
-    within_limits(world, chat)?;
+    world.count_message(chat)?;
     let id = params.int("message_id").expect("checked");
     let entry = world.chat(chat).messages.get_mut(&id).expect("found above");
     let value = entry.value.as_object_mut().expect("a message");

@@ -1,12 +1,12 @@
 //! The world behind the interface: chats, topics, messages, files, and the updates that wait for the bot.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::body::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::limits::RateLimiter;
 use super::updates::Mailbox;
 use super::writing::Person;
 use super::{BOT_ID, BOT_NAME};
@@ -138,14 +138,6 @@ pub struct Menu {
     pub commands: Vec<(String, String)>,
 }
 
-/// How much may be sent.
-#[derive(Default)]
-pub struct Limits {
-    pub overall: Option<usize>,
-    pub chat: Option<(usize, Duration)>,
-    pub sent: VecDeque<(Instant, i64)>,
-}
-
 #[derive(Default)]
 pub struct World {
     pub chats: BTreeMap<i64, Chat>,
@@ -153,7 +145,7 @@ pub struct World {
     pub files: Vec<Stored>,
     pub queries: Vec<Query>,
     pub menus: Vec<Menu>,
-    pub limits: Limits,
+    pub limiter: RateLimiter,
     pub mailbox: Mailbox,
     pub webhook: String,
     /// Where on this machine files are said to be, as a server of one's own does.
