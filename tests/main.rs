@@ -44,6 +44,7 @@ mod every_hermes;
 mod fake_frame;
 mod fake_telegram;
 mod fake_telegram_chats;
+mod fake_telegram_deletion;
 mod fake_telegram_library;
 mod fake_telegram_limits;
 mod fake_telegram_timeline;

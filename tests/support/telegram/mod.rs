@@ -8,6 +8,7 @@ mod records;
 mod request;
 mod rules;
 mod send;
+mod topics;
 mod updates;
 mod world;
 mod writing;

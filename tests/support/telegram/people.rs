@@ -274,12 +274,7 @@ impl BotApi {
     }
 
     pub fn delete_topic(&self, chat: i64, thread: i64) {
-        self.change(|world| {
-            let chat = world.chat(chat);
-            chat.topics.remove(&thread).expect("a topic");
-            chat.messages
-                .retain(|_, entry| entry.thread != Some(thread));
-        });
+        self.change(|world| world.delete_topic(chat, thread));
     }
 
     /// Somebody blocks the bot.

@@ -7,7 +7,7 @@ use super::html::{self, Formatted};
 use super::methods::{chat_of, open_chat};
 use super::request::Params;
 use super::rules::bad;
-use super::world::{Rights, SentFile, World, bot, now};
+use super::world::{SentFile, World, bot, now};
 use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
@@ -21,7 +21,9 @@ pub fn thread_of(world: &World, chat: i64, params: &Params) -> Result<Option<i64
     let topic = chat.topics.get(&thread);
     match topic.filter(|_| world.has_topics(chat.id)) {
         None => Err(bad("message thread not found")),
-        Some(topic) if topic.closed && chat.rights == Rights::Member => Err(bad("TOPIC_CLOSED")),
+        Some(topic) if topic.closed && !topic.by_bot && !chat.rights.can_manage_topics() => {
+            Err(bad("TOPIC_CLOSED"))
+        }
         Some(_) => Ok(Some(thread)),
     }
 }

@@ -27,6 +27,25 @@ pub enum Rights {
     /// An administrator who may not manage topics.
     Admin,
     TopicsAdmin,
+    /// An administrator who may manage topics and may not delete messages.
+    TopicsAdminWithoutDeletion,
+}
+
+impl Rights {
+    pub fn is_admin(self) -> bool {
+        self != Rights::Member
+    }
+
+    pub fn can_manage_topics(self) -> bool {
+        matches!(
+            self,
+            Rights::TopicsAdmin | Rights::TopicsAdminWithoutDeletion
+        )
+    }
+
+    pub fn can_delete_messages(self) -> bool {
+        matches!(self, Rights::Admin | Rights::TopicsAdmin)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +53,8 @@ pub struct Topic {
     pub thread: i64,
     pub name: String,
     pub closed: bool,
+    /// Whether the bot has opened it.
+    pub by_bot: bool,
 }
 
 /// A message that stands in a chat.
@@ -244,6 +265,7 @@ impl World {
             thread: id,
             name: name.to_owned(),
             closed: false,
+            by_bot,
         };
         self.chat(chat).topics.insert(id, topic);
         let mut value = json!({
@@ -257,6 +279,14 @@ impl World {
         value["forum_topic_created"] = json!({"name": name, "icon_color": color});
         self.stand(chat, id, Some(id), by_bot, value.clone());
         value
+    }
+
+    /// Deletes a topic with all its messages, the one about its creation included.
+    pub fn delete_topic(&mut self, chat: i64, thread: i64) {
+        let chat = self.chat(chat);
+        chat.topics.remove(&thread).expect("a topic");
+        chat.messages
+            .retain(|_, entry| entry.thread != Some(thread));
     }
 
     /// The fields that every message has. How a message says where it belongs depends on the chat: in a topic it has the
