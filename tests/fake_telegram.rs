@@ -1,4 +1,4 @@
-//! The stand-in for Telegram: that it is as strict as the vendor, and that it fails as it is told to.
+//! The fake Telegram: it is as strict as the vendor, and it fails as a test scripts it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -271,7 +271,7 @@ async fn takes_only_telegrams_html() {
 }
 
 #[tokio::test]
-async fn the_later_of_two_polls_has_the_line() {
+async fn a_later_poll_ends_an_earlier_one() {
     let api = Arc::new(BotApi::start());
     let ada = api.private(&ADA);
     let poll = || {
@@ -291,7 +291,7 @@ async fn the_later_of_two_polls_has_the_line() {
 }
 
 #[tokio::test]
-async fn plays_what_it_is_told() {
+async fn fails_as_scripted() {
     let api = Arc::new(BotApi::start());
     let ada = api.private(&ADA);
     let hi = json!({"chat_id": ada, "text": "hi"});
@@ -372,7 +372,7 @@ async fn plays_what_it_is_told() {
     assert_eq!(held.await.unwrap(), 200);
     api.pause_after(1);
     assert_eq!(send().await.unwrap().0, 200);
-    // Whoever hangs up before it is done has it not done.
+    // A client that goes before the work prevents the work.
     let held = spawn();
     wait(14).await.unwrap();
     held.abort();

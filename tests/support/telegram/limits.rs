@@ -25,7 +25,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::rules;
-use super::world::{Sort, World};
+use super::world::{ChatKind, World};
 use crate::support::fake::Refusal;
 
 /// At most `count` messages in any time of the length `window`.
@@ -151,7 +151,7 @@ impl RateLimiter {
 impl World {
     /// Counts a message of the bot to this chat, unless that is too many.
     pub fn count_message(&mut self, chat: i64) -> Result<(), Refusal> {
-        let is_private = self.chats[&chat].sort == Sort::Private;
+        let is_private = self.chats[&chat].kind == ChatKind::Private;
         let admitted = self.limiter.admit(chat, is_private, Instant::now());
         admitted.map_err(rules::too_many_requests)
     }

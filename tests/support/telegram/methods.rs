@@ -1,4 +1,4 @@
-//! What each method does to the world.
+//! The methods: what they do to the world.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use super::BOT_ID;
 use super::request::Params;
 use super::rules::{self, bad};
-use super::world::{Menu, Rights, Sort, World, bot, now};
+use super::world::{ChatKind, Menu, Rights, World, bot, now};
 use super::{send, topics};
 use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
 
-/// Files that are larger cannot be fetched by bots.
+/// A bot cannot fetch larger files.
 const FETCHABLE: u64 = 20 << 20;
 
 /// Does everything but `getUpdates`.
@@ -53,7 +53,7 @@ pub fn perform(world: &mut World, method: &str, params: &Params) -> Answer {
         "getChatMember" => get_member(world, params),
         "getFile" => get_file(world, params),
         "answerCallbackQuery" => answer_query(world, params),
-        other => panic!("{other} is in the list, and nobody does it"),
+        other => panic!("{other} is in the list of methods and has no code"),
     }
 }
 
@@ -74,12 +74,12 @@ fn me(world: &World) -> Value {
     me
 }
 
-/// The chat that is meant, which the bot has to have met.
+/// The chat of a call. The bot has to know it.
 pub fn chat_of(world: &World, params: &Params) -> Result<i64, Refusal> {
     let named = |name: &str| {
         let mut chats = world.chats.values();
         chats.find(|chat| {
-            chat.sort != Sort::Private
+            chat.kind != ChatKind::Private
                 && chat
                     .username
                     .as_ref()
@@ -97,13 +97,13 @@ pub fn chat_of(world: &World, params: &Params) -> Result<i64, Refusal> {
     id.ok_or_else(|| bad("chat not found"))
 }
 
-/// The chat that is meant, if the bot may do something there.
+/// The chat of a call, if the bot may act there.
 pub fn open_chat(world: &World, params: &Params) -> Result<i64, Refusal> {
     let id = chat_of(world, params)?;
     let chat = &world.chats[&id];
     match chat.barred {
         Some(why) => Err(rules::refuse(403, format!("Forbidden: {why}"))),
-        None if chat.sort == Sort::Channel && !chat.rights.is_admin() => {
+        None if chat.kind == ChatKind::Channel && !chat.rights.is_admin() => {
             Err(bad("need administrator rights in the channel chat"))
         }
         None => Ok(id),
@@ -170,11 +170,11 @@ fn delete_message(world: &mut World, params: &Params) -> Answer {
     let Some(entry) = chat.messages.get(&id) else {
         return Err(bad("message to delete not found"));
     };
-    let allowed = match chat.sort {
-        Sort::Private => true,
-        Sort::Group => entry.by_bot || chat.rights.is_admin(),
+    let allowed = match chat.kind {
+        ChatKind::Private => true,
+        ChatKind::Group => entry.by_bot || chat.rights.is_admin(),
         // In a channel, only administrators come this far, and all of them may post here.
-        Sort::Supergroup | Sort::Forum | Sort::Channel => {
+        ChatKind::Supergroup | ChatKind::Forum | ChatKind::Channel => {
             entry.by_bot || chat.rights.can_delete_messages()
         }
     };
@@ -222,7 +222,7 @@ fn chat_action(world: &mut World, params: &Params) -> Answer {
     }
     // Unlike messages, actions can name the general topic.
     let general =
-        world.chats[&chat].sort == Sort::Forum && params.int("message_thread_id") == Some(1);
+        world.chats[&chat].kind == ChatKind::Forum && params.int("message_thread_id") == Some(1);
     let thread = match general {
         true => None,
         false => send::thread_of(world, chat, params)?,
@@ -264,7 +264,7 @@ fn get_member(world: &World, params: &Params) -> Answer {
     Ok(json!({"user": person.value(), "status": status}))
 }
 
-/// What the vendor says that the bot is in a chat.
+/// The membership of the bot, in the format of the vendor.
 pub fn bot_as_member(rights: Rights, barred: Option<&str>) -> Value {
     let mut member = json!({"user": bot(), "status": "member"});
     if barred.is_some() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::BotApi;
 use super::world::{Entry, Query, SentFile, Topic};
 
-/// A message of the bot as it stands in the chat now.
+/// A message of the bot as it is now.
 #[derive(Debug, Clone)]
 pub struct BotMessage {
     pub id: i64,
@@ -21,7 +21,7 @@ pub struct BotMessage {
     pub edits: usize,
     pub silent: bool,
     pub file: Option<SentFile>,
-    /// What it answers; the beginning of a topic does not count.
+    /// The message that it answers. The first message of a topic does not count.
     pub reply_to: Option<i64>,
 }
 
@@ -56,7 +56,7 @@ impl BotMessage {
 }
 
 impl BotApi {
-    /// What the bot has written in a topic, or outside of topics, and has not deleted.
+    /// The messages of the bot in a topic, or outside of topics.
     pub fn messages_in(&self, chat: i64, thread: Option<i64>) -> Vec<BotMessage> {
         let mut world = self.world();
         let messages = world.chat(chat).messages.iter();
@@ -72,7 +72,7 @@ impl BotApi {
         world.chat(chat).topics.values().cloned().collect()
     }
 
-    /// What the bot was seen doing, such as `typing`, and in which topic.
+    /// The chat actions of the bot, such as `typing`, each with its topic.
     pub fn actions(&self, chat: i64) -> Vec<(Option<i64>, String)> {
         self.world().chat(chat).actions.clone()
     }
@@ -83,7 +83,7 @@ impl BotApi {
         world.chat(chat).messages[&message].reactions.clone()
     }
 
-    /// The commands that are offered where nothing else is set, with their descriptions.
+    /// The commands of the default scope, with their descriptions.
     pub fn menu(&self) -> Vec<(String, String)> {
         self.menu_for("default", "")
     }
@@ -95,12 +95,12 @@ impl BotApi {
         menu.map(|menu| menu.commands.clone()).unwrap_or_default()
     }
 
-    /// What was answered to presses of buttons.
+    /// All presses of buttons, with their answers.
     pub fn queries(&self) -> Vec<Query> {
         self.world().queries.clone()
     }
 
-    /// Updates that nobody has confirmed.
+    /// How many updates are not confirmed.
     pub fn unconfirmed(&self) -> usize {
         self.world().mailbox.pending.len()
     }

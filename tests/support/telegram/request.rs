@@ -34,17 +34,17 @@ impl Params {
         self.values.get(name)?.as_array()
     }
 
-    /// What was uploaded for this parameter.
+    /// The upload for this parameter.
     pub fn upload(&self, name: &str) -> Option<&Upload> {
         let part = self.text(name)?.strip_prefix(ATTACHED)?;
         self.uploads.iter().find(|upload| upload.part == part)
     }
 }
 
-/// What a parameter says whose file is another part.
+/// The start of a value that names another part.
 const ATTACHED: &str = "attach://";
 
-/// The largest request that is taken.
+/// The largest request, in bytes.
 pub const LARGEST: usize = 50 << 20;
 
 /// The parameters as they were sent, and whether they are all text, as in forms.
@@ -68,7 +68,7 @@ async fn raw(request: Request) -> Result<(Params, bool), Refusal> {
     Ok((params, body.is_form))
 }
 
-/// Reads what a method wants. What is there is given even when it is refused, so that it can be recorded.
+/// Reads and checks the parameters of a method. Gives them even if it refuses them, for the record.
 pub async fn read(
     method: &str,
     wanted: &[Parameter],
@@ -133,12 +133,12 @@ fn check(
     rules::objects(method, params)
 }
 
-/// Whether only the part itself speaks of it: an upload that nothing asked for.
+/// Whether no parameter names this upload.
 fn is_alone(name: &str, attached: &[String]) -> bool {
     attached.iter().filter(|part| *part == name).count() == 1
 }
 
-/// Forms have text only; what is not text is written as JSON.
+/// A form has text only. Other values are JSON in it.
 fn from_text(kind: Kind, value: &mut Value) {
     if matches!(kind, Kind::Text | Kind::File) {
         return;

@@ -75,7 +75,7 @@ const fn may(name: &'static str, kind: Kind) -> Parameter {
     (name, kind, false)
 }
 
-/// What everything that sends a message has.
+/// The parameters of all methods that send a message.
 const SENDING: [Parameter; 11] = [
     must("chat_id", Chat),
     may("business_connection_id", Text),
@@ -90,14 +90,14 @@ const SENDING: [Parameter; 11] = [
     may("reply_markup", Object),
 ];
 
-/// What everything that sends a file has beside.
+/// Further parameters of all methods that send a file.
 const CAPTION: [Parameter; 3] = [
     may("caption", Text),
     may("parse_mode", Text),
     may("caption_entities", List),
 ];
 
-/// What everything about one message has.
+/// The parameters of all methods about one message.
 const MESSAGE: [Parameter; 2] = [must("chat_id", Chat), must("message_id", Int)];
 
 const TOPIC: [Parameter; 2] = [must("chat_id", Chat), must("message_thread_id", Int)];
@@ -276,7 +276,7 @@ const METHODS: &[(&str, &[&[Parameter]])] = &[
     ),
 ];
 
-/// The method as the documentation spells it, with its parameters; case does not matter to the vendor.
+/// The method as the documentation spells it, with its parameters. The vendor ignores case.
 pub fn method(name: &str) -> Option<(&'static str, Vec<Parameter>)> {
     let known = METHODS
         .iter()
@@ -397,6 +397,6 @@ pub const ACTIONS: [&str; 11] = [
     "upload_video_note",
 ];
 
-/// What one can react with, parted by blanks.
+/// All reactions, separated by blanks.
 pub const REACTIONS: &str = "❤ 👍 👎 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤‍🔥 🌚 🌭 💯 🤣 ⚡ 🍌 \
     🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂ 🤷 🤷‍♀ 😡";

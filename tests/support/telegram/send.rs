@@ -1,4 +1,4 @@
-//! Messages of the bot: sent and edited.
+//! Messages of the bot: sending and editing.
 
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
@@ -12,7 +12,7 @@ use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
 
-/// The topic that is meant. The general topic of a forum is meant by leaving it out, and has no number.
+/// The topic of a call. A call without one goes to the general topic of a forum, which has no id.
 pub fn thread_of(world: &World, chat: i64, params: &Params) -> Result<Option<i64>, Refusal> {
     let Some(thread) = params.int("message_thread_id") else {
         return Ok(None);
@@ -69,7 +69,7 @@ fn place(world: &mut World, params: &Params) -> Result<Place, Refusal> {
     let chat = open_chat(world, params)?;
     let thread = thread_of(world, chat, params)?;
     let reply_to = replied(world, chat, params)?;
-    // An answer is where the question is.
+    // A reply goes to the topic of its message.
     let thread = thread.or_else(|| world.chats[&chat].messages[&reply_to?].thread);
     world.count_message(chat)?;
     let (id, head) = world.head(chat, bot(), thread, reply_to, now());
@@ -98,7 +98,7 @@ pub fn message(world: &mut World, params: &Params) -> Answer {
     Ok(put(world, params, place, source, None))
 }
 
-/// Puts a message where it belongs.
+/// Puts a message into its chat.
 fn put(
     world: &mut World,
     params: &Params,
@@ -110,14 +110,14 @@ fn put(
         place.head.insert("reply_markup".to_owned(), markup);
     }
     let value = Value::Object(place.head);
-    let entry = world.stand(place.chat, place.id, place.thread, true, value.clone());
+    let entry = world.insert_message(place.chat, place.id, place.thread, true, value.clone());
     entry.source = source.to_owned();
     entry.silent = params.flag("disable_notification");
     entry.file = file;
     value
 }
 
-/// The buttons of a message; a keyboard without any is none.
+/// The buttons of a message. A keyboard without buttons counts as none.
 fn keyboard(params: &Params) -> Option<Value> {
     let markup = params.object("reply_markup")?;
     let rows = markup.get("inline_keyboard")?.as_array()?;
@@ -156,7 +156,7 @@ pub fn file(world: &mut World, kind: &'static str, params: &Params) -> Answer {
     Ok(put(world, params, place, source, Some(file)))
 }
 
-/// What is to be sent: an upload, or a file that is there.
+/// The file to send: an upload, or one that the vendor has.
 fn content(world: &World, kind: &str, params: &Params) -> Result<(String, Bytes), Refusal> {
     if let Some(upload) = params.upload(kind) {
         return Ok((upload.name.clone(), upload.bytes.clone()));
@@ -239,7 +239,7 @@ pub fn edit_text(world: &mut World, params: &Params) -> Answer {
     let changes = [
         ("text", Some(json!(text))),
         ("entities", entities),
-        // Buttons that are not repeated are gone.
+        // An edit without buttons removes them.
         ("reply_markup", keyboard(params)),
     ];
     change(world, params, Some(source), &changes)

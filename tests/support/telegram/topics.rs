@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::methods::open_chat;
 use super::request::Params;
 use super::rules::bad;
-use super::world::{Rights, Sort, Topic, World, bot};
+use super::world::{ChatKind, Rights, Topic, World, bot};
 use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
@@ -47,7 +47,7 @@ pub fn rename(world: &mut World, params: &Params) -> Answer {
 /// private chat can be neither closed nor reopened.
 pub fn set_closed(world: &mut World, params: &Params, closed: bool) -> Answer {
     let chat = chat_with_topics(world, params)?;
-    if world.chats[&chat].sort == Sort::Private {
+    if world.chats[&chat].kind == ChatKind::Private {
         return Err(bad("the chat is not a forum"));
     }
     let denied = "not enough rights to close or open the topic";
@@ -79,7 +79,7 @@ fn chat_with_topics(world: &World, params: &Params) -> Result<i64, Refusal> {
 /// Whether the bot has a right there. It needs none in a private chat.
 fn may(world: &World, chat: i64, right: impl Fn(Rights) -> bool) -> bool {
     let chat = &world.chats[&chat];
-    chat.sort == Sort::Private || right(chat.rights)
+    chat.kind == ChatKind::Private || right(chat.rights)
 }
 
 /// The general topic has no entry: the documentation names other methods for it, and it cannot be deleted.

@@ -16,25 +16,25 @@ pub struct Mailbox {
     last: i64,
     /// Not confirmed yet.
     pub pending: VecDeque<Value>,
-    /// Delivered at the next poll whatever it confirms.
+    /// The next poll gets these too, whatever it confirms.
     pub again: Vec<Value>,
-    /// Everything that ever was put here.
+    /// All updates so far.
     pub all: Vec<Value>,
-    /// The kinds that are wanted; those that have to be asked for are not, otherwise.
+    /// The kinds that the bot wants. Without a list it gets those that need no request.
     pub allowed: Option<Vec<String>>,
-    /// Kept back until they are delivered at once.
-    pub kept_back: Option<Vec<Value>>,
+    /// Updates that are to arrive together.
+    pub held_back: Option<Vec<Value>>,
     /// The number of the last poll, and of the one that waits.
     pub poll: u64,
     pub waiting: Option<u64>,
 }
 
 impl Mailbox {
-    /// Numbers an update and has it wait for the bot, if that wants such.
+    /// Numbers an update and lets it wait for the bot, if the bot wants this kind.
     pub fn put(&mut self, kind: &str, content: Value) {
         let mut update = json!({});
         update[kind] = content;
-        match &mut self.kept_back {
+        match &mut self.held_back {
             Some(kept) => kept.push(update),
             None => self.number(update),
         }
@@ -98,7 +98,7 @@ pub async fn get(state: &BotState, params: &Params) -> Result<Value, Refusal> {
                 .map(|kind| kind.as_str().map(str::to_owned))
                 .collect();
             let kinds = kinds.ok_or_else(|| bad("allowed_updates has to be a list of strings"))?;
-            // An empty list stands for what one gets without asking.
+            // An empty list means the default kinds.
             mailbox.allowed = Some(kinds).filter(|kinds| !kinds.is_empty());
         }
         mailbox.poll += 1;
