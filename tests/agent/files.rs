@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::acp::{acp_agent, record};
-use crate::support::endpoint::{Endpoint, KEY, MODEL, Play};
+use crate::support::endpoint::{Endpoint, KEY, MODEL, ScriptedReply};
 use crate::support::log::Log;
 use crate::support::{Home, PATIENCE};
 
@@ -188,7 +188,7 @@ async fn an_endpoint_without_eyes_is_asked_again_in_words() {
                 b"read me",
             ),
         ];
-        endpoint.then(Play::Refuse {
+        endpoint.then(ScriptedReply::Refuse {
             status,
             retry_after: None,
             message,
@@ -206,12 +206,12 @@ async fn an_endpoint_without_eyes_is_asked_again_in_words() {
 #[tokio::test]
 async fn pictures_stay_when_something_else_is_refused_and_go_once() {
     let (home, endpoint) = (Home::new(), Endpoint::start());
-    let blind = || Play::Refuse {
+    let blind = || ScriptedReply::Refuse {
         status: 400,
         retry_after: None,
         message: "this model has no vision",
     };
-    endpoint.then(Play::Picky).then(blind());
+    endpoint.then(ScriptedReply::Picky).then(blind());
     say(&home, &openai(&endpoint), &[photo(&home)])
         .await
         .unwrap();
@@ -240,7 +240,9 @@ async fn pictures_stay_when_something_else_is_refused_and_go_once() {
     );
     assert_eq!(endpoint.seen().len(), 3);
     let endpoint = Endpoint::start();
-    endpoint.then(Play::refuse(400)).then(Play::refuse(400));
+    endpoint
+        .then(ScriptedReply::refuse(400))
+        .then(ScriptedReply::refuse(400));
     say(&home, &openai(&endpoint), &[photo(&home)])
         .await
         .unwrap_err();

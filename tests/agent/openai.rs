@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
 use crate::inbound::chats::spoken;
-use crate::support::endpoint::{Endpoint, KEY, MODEL, Play};
+use crate::support::endpoint::{Endpoint, KEY, MODEL, ScriptedReply};
 use crate::support::{Daemon, Home, PATIENCE, SESSION, TITLE, eventually, seed_session, until};
 use crate::terminal::terminal::{open, say};
 
@@ -272,7 +272,7 @@ async fn words_arrive_as_the_endpoint_says_them() {
     let (home, endpoint) = (Home::new(), Endpoint::start());
     let daemon = endpoint.start_daemon(&home, &[]);
     let permits = Arc::new(Semaphore::new(0));
-    endpoint.then(Play::Pause(2, permits.clone()));
+    endpoint.then(ScriptedReply::Pause(2, permits.clone()));
     let client = listen(&daemon).await;
     open(&client, None).await.unwrap();
     let hearing = async {
@@ -290,7 +290,7 @@ async fn words_arrive_as_the_endpoint_says_them() {
 async fn thoughts_are_kept_beside_the_reply_and_shown_to_nobody() {
     let (home, endpoint) = (Home::new(), Endpoint::start());
     let _daemon = endpoint.start_daemon(&home, &[]);
-    endpoint.then(Play::Think("A greeting it is.", "Hello yourself."));
+    endpoint.then(ScriptedReply::Think("A greeting it is.", "Hello yourself."));
     assert_eq!(home.type_into("local", "hello\n"), ["Hello yourself."]);
     let (reply, thought): (String, String) = home
         .sqlite()
@@ -310,7 +310,7 @@ async fn thoughts_are_kept_beside_the_reply_and_shown_to_nobody() {
 async fn an_endpoint_that_does_not_stream_is_understood() {
     let (home, endpoint) = (Home::new(), Endpoint::start());
     let _daemon = endpoint.start_daemon(&home, &[]);
-    endpoint.then(Play::Whole);
+    endpoint.then(ScriptedReply::Whole);
     let talk = home.talk(&[], "hello\n");
     assert_eq!(talk.replies(), ["I was given 1 messages."]);
     assert_eq!(one::<String>(&home, TOKENS), "[10,7,3,2]");
@@ -327,7 +327,9 @@ async fn an_endpoint_that_takes_no_extras_is_asked_again_without_them() {
         )
         .unwrap();
     let _daemon = endpoint.start_daemon(&home, &[]);
-    endpoint.then(Play::Picky).then(Play::Picky);
+    endpoint
+        .then(ScriptedReply::Picky)
+        .then(ScriptedReply::Picky);
     hand_off(&home);
     let seen = endpoint.seen();
     assert_eq!(seen.len(), 2);
@@ -400,7 +402,9 @@ async fn stopping_an_answer_hangs_up_and_keeps_what_was_said() {
     let daemon = endpoint.start_daemon(&home, &[]);
     let client = &listen(&daemon).await;
     let id = open(client, None).await.unwrap().session.id;
-    endpoint.then(Play::FallSilent(2)).then(Play::Mute);
+    endpoint
+        .then(ScriptedReply::FallSilent(2))
+        .then(ScriptedReply::Hang);
     for (turn, kept) in [(1, "I was "), (2, "")] {
         let stopping = async {
             eventually("the endpoint is asked", || async {
@@ -434,7 +438,7 @@ async fn stopping_an_answer_hangs_up_and_keeps_what_was_said() {
 async fn stop_in_a_chat_hangs_up_too() {
     let (home, endpoint) = (Home::new(), Endpoint::start());
     let daemon = endpoint.start_daemon(&home, &[]);
-    endpoint.then(Play::FallSilent(2));
+    endpoint.then(ScriptedReply::FallSilent(2));
     let listener = listen(&daemon).await;
     let _talking = home.pipe_into_hermesctl("hello\n", &["attach", "local"]);
     assert_eq!(heard(&listener, 2).await, ["I ", "was "]);

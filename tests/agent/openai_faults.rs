@@ -8,7 +8,7 @@ use jiff::fmt::rfc2822::DateTimePrinter;
 
 use crate::agent::openai::{one, rows};
 use crate::inbound::chats::spoken;
-use crate::support::endpoint::{Endpoint, KEY, Play, Seen};
+use crate::support::endpoint::{Endpoint, KEY, ReceivedRequest, ScriptedReply};
 use crate::support::{Home, Ran, SESSION, TITLE, seed_session, until};
 
 fn hand_off(home: &Home) -> Ran {
@@ -16,7 +16,7 @@ fn hand_off(home: &Home) -> Ran {
 }
 
 /// How long after a request the next one came.
-fn gap(seen: &[Seen], first: usize) -> Duration {
+fn gap(seen: &[ReceivedRequest], first: usize) -> Duration {
     let gap = seen[first].at.duration_until(seen[first + 1].at);
     gap.try_into().expect("requests in order")
 }
@@ -39,7 +39,7 @@ async fn what_passes_is_tried_again_and_not_before_the_endpoint_wants_it() {
         .timestamp_to_rfc9110_string(&after)
         .unwrap();
     let not_before = Timestamp::from_second(after.as_second()).unwrap();
-    endpoint.then(Play::come_back(429, &date));
+    endpoint.then(ScriptedReply::come_back(429, &date));
     let talk = home.talk(&[], "hello\n");
     assert_eq!(talk.replies(), ["I was given 1 messages."]);
     let seen = endpoint.seen();
@@ -49,13 +49,13 @@ async fn what_passes_is_tried_again_and_not_before_the_endpoint_wants_it() {
     let endpoint = Endpoint::start();
     let home = Home::new();
     let _daemon = endpoint.start_daemon(&home, &[]);
-    for play in [
-        Play::come_back(429, "1"),
-        Play::refuse(500),
-        Play::refuse(503),
-        Play::HangUp,
+    for reply in [
+        ScriptedReply::come_back(429, "1"),
+        ScriptedReply::refuse(500),
+        ScriptedReply::refuse(503),
+        ScriptedReply::Disconnect,
     ] {
-        endpoint.then(play).then(Play::Say("Here I am."));
+        endpoint.then(reply).then(ScriptedReply::Say("Here I am."));
     }
     let talk = home.talk(&[], "one\ntwo\nthree\nfour\n");
     assert_eq!(talk.replies(), ["Here I am."; 4]);
@@ -77,9 +77,9 @@ async fn an_endpoint_that_never_comes_to_is_given_up() {
     let (home, endpoint) = (Home::new(), Endpoint::start());
     let _daemon = endpoint.start_daemon(&home, &[]);
     for _ in 0..5 {
-        endpoint.then(Play::come_back(429, "0"));
+        endpoint.then(ScriptedReply::come_back(429, "0"));
     }
-    endpoint.then(Play::come_back(503, "3600"));
+    endpoint.then(ScriptedReply::come_back(503, "3600"));
     let talk = home.talk(&[], "one\ntwo\nthree\n");
     assert!(
         talk.error(0).contains("429") && talk.error(0).contains("5 tries"),
@@ -112,12 +112,12 @@ async fn a_chat_hears_the_status_and_the_reason_and_never_the_address() {
     let (home, endpoint) = (Home::new(), Endpoint::start());
     let daemon = endpoint.start_daemon(&home, &[]);
     endpoint
-        .then(Play::Refuse {
+        .then(ScriptedReply::Refuse {
             status: 402,
             retry_after: None,
             message: "no credit left",
         })
-        .then(Play::BreakDown("no credit left"));
+        .then(ScriptedReply::BreakDown("no credit left"));
     let told = home.type_into("local", "hello\nand now?\n");
     assert_eq!(told.len(), 2, "{told:?}");
     assert!(told[0].contains("402 Payment Required"), "{told:?}");
@@ -163,24 +163,24 @@ async fn an_answer_that_goes_wrong_on_the_way_is_no_answer() {
     let (home, endpoint) = (Home::new(), Endpoint::start());
     let _daemon = endpoint.start_daemon(&home, &[]);
     let cases = [
-        (Play::Finish("content_filter"), "filter", "I "),
-        (Play::Malformed, "no JSON", "I "),
+        (ScriptedReply::Finish("content_filter"), "filter", "I "),
+        (ScriptedReply::Malformed, "no JSON", "I "),
         (
-            Play::BreakDown("The model is overloaded."),
+            ScriptedReply::BreakDown("The model is overloaded."),
             "overloaded",
             "I ",
         ),
-        (Play::Cut(2), "broke off", "I was "),
-        (Play::Say(""), "empty", ""),
-        (Play::Say(" \n"), "empty", " \n"),
+        (ScriptedReply::Cut(2), "broke off", "I was "),
+        (ScriptedReply::Say(""), "empty", ""),
+        (ScriptedReply::Say(" \n"), "empty", " \n"),
     ];
-    for (play, _, _) in &cases {
-        endpoint.then(play.clone());
+    for (reply, _, _) in &cases {
+        endpoint.then(reply.clone());
     }
     let talk = home.talk(&[], "a\nb\nc\nd\ne\nf\n");
-    for (at, (play, words, partial)) in cases.iter().enumerate() {
-        assert!(talk.error(at).contains(words), "{play:?}: {talk:?}");
-        assert_eq!(talk.replies()[at], *partial, "{play:?}: {talk:?}");
+    for (at, (reply, words, partial)) in cases.iter().enumerate() {
+        assert!(talk.error(at).contains(words), "{reply:?}: {talk:?}");
+        assert_eq!(talk.replies()[at], *partial, "{reply:?}: {talk:?}");
     }
     assert_eq!(endpoint.seen().len(), 6, "what has begun is not repeated");
     assert_eq!(
@@ -212,7 +212,7 @@ async fn what_never_ends_is_cut_off() {
         (401, "text/html", "agents.openai.api_key"),
     ];
     for (status, kind, _) in cases {
-        endpoint.then(Play::Flood(status, kind));
+        endpoint.then(ScriptedReply::Flood(status, kind));
     }
     let talk = home.talk(&[], "a\nb\nc\n");
     for (at, (_, kind, words)) in cases.into_iter().enumerate() {
@@ -231,25 +231,25 @@ async fn a_handoff_whose_answer_fails_changes_nothing_and_a_retry_completes_it()
     let _daemon = endpoint.start_daemon(&home, &[]);
     let before = standing(&home);
     let cases = [
-        (Play::refuse(401), "agents.openai.api_key"),
-        (Play::Finish("content_filter"), "filter"),
-        (Play::Malformed, "no JSON"),
-        (Play::Cut(2), "broke off"),
-        (Play::Say(""), "empty"),
-        (Play::Say(" \n"), "empty"),
+        (ScriptedReply::refuse(401), "agents.openai.api_key"),
+        (ScriptedReply::Finish("content_filter"), "filter"),
+        (ScriptedReply::Malformed, "no JSON"),
+        (ScriptedReply::Cut(2), "broke off"),
+        (ScriptedReply::Say(""), "empty"),
+        (ScriptedReply::Say(" \n"), "empty"),
     ];
-    for (at, (play, words)) in cases.into_iter().enumerate() {
-        endpoint.then(play.clone());
+    for (at, (reply, words)) in cases.into_iter().enumerate() {
+        endpoint.then(reply.clone());
         let ran = hand_off(&home);
-        assert_eq!(ran.code, 4, "{play:?}: {ran:?}");
+        assert_eq!(ran.code, 4, "{reply:?}: {ran:?}");
         let retry = format!("hermesctl handoffs retry {}", at + 1);
         assert!(
             ran.stderr.contains(words) && ran.stderr.contains(&retry),
-            "{play:?}: {ran:?}"
+            "{reply:?}: {ran:?}"
         );
-        assert_eq!(standing(&home), before, "{play:?}");
+        assert_eq!(standing(&home), before, "{reply:?}");
         let row = home.hermesctl(&["--json", "sessions", "show", SESSION]);
-        assert_eq!(row.json()["handoff_state"], "failed", "{play:?}");
+        assert_eq!(row.json()["handoff_state"], "failed", "{reply:?}");
     }
     let ran = home.hermesctl(&["handoffs", "retry", "6"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -264,15 +264,23 @@ async fn a_handoff_whose_answer_fails_changes_nothing_and_a_retry_completes_it()
 #[tokio::test]
 async fn each_clock_ends_a_turn_and_names_its_setting() {
     let cases = [
-        ("agent.first_token_timeout", Play::Mute, ""),
-        ("agent.silence_timeout", Play::FallSilent(2), "I was "),
-        ("agent.timeout", Play::FallSilent(3), "I was given "),
+        ("agent.first_token_timeout", ScriptedReply::Hang, ""),
+        (
+            "agent.silence_timeout",
+            ScriptedReply::FallSilent(2),
+            "I was ",
+        ),
+        (
+            "agent.timeout",
+            ScriptedReply::FallSilent(3),
+            "I was given ",
+        ),
     ];
-    for (setting, play, partial) in cases {
+    for (setting, reply, partial) in cases {
         let (home, endpoint) = (Home::new(), Endpoint::start());
         let name = format!("HERMESD_{}", setting.to_uppercase().replace('.', "_"));
         let _daemon = endpoint.start_daemon(&home, &[(&name, "1s")]);
-        endpoint.then(play);
+        endpoint.then(reply);
         let talk = home.talk(&[], "hello\n");
         let error = talk.error(0);
         assert!(
@@ -293,7 +301,7 @@ async fn a_handoff_that_is_cancelled_hangs_up_on_the_endpoint() {
     seed_session(&home).await;
     let _daemon = endpoint.start_daemon(&home, &[]);
     let before = standing(&home);
-    endpoint.then(Play::FallSilent(2));
+    endpoint.then(ScriptedReply::FallSilent(2));
     let waiting = home.spawn_hermesctl(&["handoff", "local", "--session", TITLE], &[]);
     until("the endpoint is asked", || {
         (endpoint.seen().len() == 1).then_some(())
@@ -314,7 +322,7 @@ async fn a_handoff_whose_agent_is_too_slow_fails_with_all_put_back() {
     seed_session(&home).await;
     let _daemon = endpoint.start_daemon(&home, &[("HERMESD_AGENT_SILENCE_TIMEOUT", "1s")]);
     let before = standing(&home);
-    endpoint.then(Play::FallSilent(2));
+    endpoint.then(ScriptedReply::FallSilent(2));
     let ran = hand_off(&home);
     assert_eq!(ran.code, 4, "{ran:?}");
     assert!(ran.stderr.contains("agent.silence_timeout"), "{ran:?}");
@@ -327,7 +335,7 @@ async fn the_key_is_told_to_the_endpoint_alone() {
     seed_session(&home).await;
     let daemon = endpoint.start_daemon(&home, &[("HERMESD_LOG_LEVEL", "trace")]);
     // One that says it back to whoever asks.
-    let careless = Play::Refuse {
+    let careless = ScriptedReply::Refuse {
         status: 403,
         retry_after: None,
         message: "sk-test-0123456789abcdef has no access, Bearer sk-test-0123456789abcdef",
@@ -335,8 +343,10 @@ async fn the_key_is_told_to_the_endpoint_alone() {
     endpoint
         .then(careless.clone())
         .then(careless)
-        .then(Play::BreakDown("sk-test-0123456789abcdef has no access"))
-        .then(Play::refuse(500));
+        .then(ScriptedReply::BreakDown(
+            "sk-test-0123456789abcdef has no access",
+        ))
+        .then(ScriptedReply::refuse(500));
     let mut check = home.command(env!("CARGO_BIN_EXE_hermesd"));
     check
         .args(["--check-config"])

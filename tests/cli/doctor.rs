@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use serde_json::Value;
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, Play, Rights};
+use crate::support::telegram::{ADA, Rights, ScriptedFault};
 use crate::support::{Home, Ran, program, seed_session};
 
 /// What was found under this name, as `grade: detail → remedy`.
@@ -76,7 +76,8 @@ fn a_wrong_configuration_is_named_and_ends_the_round() {
 fn without_a_daemon_the_rest_is_looked_at_all_the_same() {
     let bot = Bot::at_home(|api| api.private(&ADA));
     drop(bot.home.store());
-    bot.api.then("getMe", Play::Unauthorized);
+    bot.api
+        .then("getMe", ScriptedFault::Refuse(401, "Unauthorized"));
     let env = bot.home.path().join(".env");
     std::fs::set_permissions(env, std::fs::Permissions::from_mode(0o644)).expect("a mode");
     let ran = bot.home.hermesctl(&["--json", "doctor"]);

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{Play, Rights};
+use crate::support::telegram::{Rights, ScriptedFault};
 use crate::support::{Daemon, Home, SESSION, seed_session, somebody_hands_off, until};
 
 const MARK: &str = ".clean_shutdown";
@@ -122,7 +122,8 @@ async fn a_handoff_that_is_not_bound_yet_is_put_back() {
     seed_session(&bot.home).await;
     let mut daemon = bot.start();
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("createForumTopic", Play::Hold(gate.clone()));
+    bot.api
+        .then("createForumTopic", ScriptedFault::HoldAfter(gate.clone()));
     bot.ask();
     until("the topic is there", || bot.api.topics(bot.chat).pop());
     let gateway = Gateway::start(&bot.home);

@@ -4,7 +4,7 @@ use hermesd::journal_ids;
 
 use crate::support::bot::Bot;
 use crate::support::journald::{Entry, Journald};
-use crate::support::telegram::{ADA, BEN, Play, TOKEN};
+use crate::support::telegram::{ADA, BEN, ScriptedFault, TOKEN};
 use crate::support::{Home, SESSION, TITLE, seed_session};
 
 /// The fields that are there of those that can be asked for.
@@ -158,7 +158,7 @@ fn replies_that_are_lost_or_may_be_repeats_are_told_of() {
     ];
     let _daemon = bot.start_with(&[journald.settings(), quiet].concat());
     let here = chat.to_string();
-    bot.api.then("sendMessage", Play::HangUpBefore);
+    bot.api.then("sendMessage", ScriptedFault::DisconnectBefore);
     bot.api.says(chat, None, &ADA, "one");
     let repeated = journald.until_told(journal_ids::REPLY_MAYBE_REPEATED);
     assert_eq!(
@@ -169,7 +169,8 @@ fn replies_that_are_lost_or_may_be_repeats_are_told_of() {
     bot.api
         .until_message(chat, None, |m| m.text.contains("one"));
     let refusal = "Forbidden: bot was blocked by the user";
-    bot.api.then("sendMessage", Play::Refuse(403, refusal));
+    bot.api
+        .then("sendMessage", ScriptedFault::Refuse(403, refusal));
     bot.api.says(chat, None, &ADA, "two");
     let lost = journald.until_told(journal_ids::REPLY_NOT_DELIVERED);
     assert_eq!(

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::support::bot::{Bot, MARK};
 use crate::support::scripted::{InProcess, Mood};
-use crate::support::telegram::{ADA, BotApi, Play, Rights};
+use crate::support::telegram::{ADA, BotApi, Rights, ScriptedFault};
 use crate::support::{Daemon, Home, SESSION, add_session, eventually, seed_session, until};
 
 /// Longer than any test waits: whoever waits for it fails.
@@ -59,7 +59,8 @@ async fn a_stop_waits_for_the_message_that_a_handoff_sends() {
     seed_session(&bot.home).await;
     let mut daemon = bot.start_with(&[LONG]);
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("sendMessage", Play::Hold(gate.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldAfter(gate.clone()));
     bot.ask();
     bot.api.until_calls("sendMessage", 1);
     begin_stop(&bot.home, &daemon);
@@ -82,7 +83,8 @@ async fn a_stop_waits_for_the_topic_that_a_handoff_opens() {
     seed_session(&bot.home).await;
     let mut daemon = bot.start_with(&[LONG]);
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("createForumTopic", Play::Hold(gate.clone()));
+    bot.api
+        .then("createForumTopic", ScriptedFault::HoldAfter(gate.clone()));
     bot.ask();
     until("the topic is there", || bot.api.topics(bot.chat).pop());
     begin_stop(&bot.home, &daemon);
@@ -148,7 +150,7 @@ async fn a_stop_waits_for_the_turns_of_chats_and_handoffs_and_each_is_asked_once
 async fn a_stop_does_not_wait_for_a_message_that_the_platform_wants_later() {
     let bot = Bot::at_home(|api| api.private(&ADA));
     let mut daemon = bot.start_with(&[LONG]);
-    let later = Play::TooMany { retry_after: 3600 };
+    let later = ScriptedFault::too_many_requests(3600);
     bot.api.then("sendMessage", later);
     bot.api.says(bot.chat, None, &ADA, "hello");
     until("it has to wait", || {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, BEN, BotMessage, Outcome, Play, Rights};
+use crate::support::telegram::{ADA, BEN, BotMessage, Outcome, Rights, ScriptedFault};
 use crate::support::{Daemon, SESSION, acp, seed_session, until};
 
 /// Ada owns the bot; everybody may talk in this group.
@@ -172,7 +172,8 @@ fn what_was_written_before_the_question_is_no_answer_however_late_it_comes() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = start(&bot);
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("sendMessage", Play::HoldBefore(gate.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldBefore(gate.clone()));
     bot.api.says(chat, None, &ADA, "permission please");
     bot.api.until_calls("sendMessage", 1);
     // It is asked already, and not shown.

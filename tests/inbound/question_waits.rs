@@ -10,7 +10,7 @@ use crate::config::sources::check;
 use crate::support::acp::{self, answer, listen};
 use crate::support::bot::Bot;
 use crate::support::pty::Terminal;
-use crate::support::telegram::{ADA, BotMessage, Play};
+use crate::support::telegram::{ADA, BotMessage, ScriptedFault};
 use crate::support::{Home, Running, SESSION, program, seed_session, told, until};
 use crate::terminal::terminal::open;
 
@@ -88,7 +88,8 @@ fn a_quick_answer_counts_although_the_receipt_of_the_question_comes_late() {
     let (bot, chat) = Bot::of_ada("");
     let receipt = Arc::new(Semaphore::new(0));
     let _daemon = acp::start(&bot.home, "plain", &[]);
-    bot.api.then("sendMessage", Play::Hold(receipt.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldAfter(receipt.clone()));
     bot.api.says(chat, None, &ADA, "permission please");
     let asked = question(&bot, chat);
     bot.api.says(chat, None, &ADA, "2");

@@ -85,7 +85,7 @@ async fn a_guests_press_takes_no_session_and_leaves_the_owners_buttons() {
         .api
         .until_message(group, None, |m| m.text.contains("Which one?"));
     bot.api.presses(group, list.id, &BEN, TITLE);
-    bot.api.until_calls("answerCallbackQuery", 1);
+    bot.api.until_ended("answerCallbackQuery", 1);
     let told = bot.api.queries()[0].answer.clone().unwrap().0;
     assert!(told.contains(REFUSED), "{told}");
     bot.api.presses(group, list.id, &ADA, TITLE);

@@ -1,11 +1,9 @@
 //! The built daemon with a bot at the fake Bot API.
 
-use std::sync::Arc;
-
 use serde_json::Value;
-use tokio::sync::Semaphore;
 
-use super::telegram::{ADA, BotApi, BotMessage, Call, Outcome, Person, Play, TOKEN};
+pub use super::fake::Side;
+use super::telegram::{ADA, BotApi, BotMessage, Person, TOKEN};
 use super::{Daemon, Home, Ran, SESSION, until};
 
 /// What stands before a message that may be in the chat already.
@@ -99,70 +97,6 @@ impl Bot {
         ));
         assert_eq!(said, 8, "in the same session");
         answer
-    }
-}
-
-/// On which side of being done a call is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    Before,
-    After,
-}
-
-/// A call that is held, with all that come after it. Polls do not count and are not held.
-pub struct Held<'a> {
-    api: &'a BotApi,
-    /// The calls that came before it was asked for.
-    before: usize,
-    nth: usize,
-    side: Side,
-    permits: Arc<Semaphore>,
-}
-
-impl Held<'_> {
-    /// Whether it has come.
-    pub fn reached(&self) -> bool {
-        let calls = self.api.calls().split_off(self.before);
-        let mut calls = calls.iter().filter(|call| call.method != "getUpdates");
-        calls
-            .nth(self.nth)
-            .is_some_and(|call| self.side == Side::Before || call.outcome != Outcome::Arrived)
-    }
-
-    pub fn let_go(self) {
-        self.permits.add_permits(10_000);
-    }
-}
-
-impl BotApi {
-    /// Holds the nth call from now on, the first being 0.
-    pub fn hold(&self, nth: usize, side: Side) -> Held<'_> {
-        let (open, permits) = (Semaphore::MAX_PERMITS, Arc::new(Semaphore::new(0)));
-        let before = self.calls().len();
-        for _ in 0..nth {
-            self.then_any(Play::Hold(Arc::new(Semaphore::new(open))));
-        }
-        self.then_any(match side {
-            Side::Before => Play::HoldBefore(permits.clone()),
-            Side::After => Play::Hold(permits.clone()),
-        });
-        for _ in 0..20 {
-            self.then_any(Play::HoldBefore(permits.clone()));
-        }
-        Held {
-            api: self,
-            before,
-            nth,
-            side,
-            permits,
-        }
-    }
-
-    /// The calls of a method that were refused with this status.
-    pub fn refused(&self, method: &str, status: u16) -> Vec<Call> {
-        let mut calls = self.calls_of(method);
-        calls.retain(|call| matches!(&call.outcome, Outcome::Refused(s, _) if *s == status));
-        calls
     }
 }
 

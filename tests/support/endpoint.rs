@@ -1,13 +1,9 @@
-//! A chat-completions endpoint that is as strict as a vendor's and does what a test tells it. It has a thread of its own, so
-//! that it serves the built binaries as well as a daemon in this process.
+//! A fake of a chat-completions endpoint: as strict as a vendor's, with replies that a test scripts.
 
 mod rules;
 
 use std::collections::VecDeque;
-use std::net::TcpListener;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -15,20 +11,21 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 
+use super::fake::{FakeServer, FakeState, disconnect};
 use super::{Daemon, Home};
 use rules::Refusal;
 
-/// The key that it wants.
+/// The only key that it accepts.
 pub const KEY: &str = "sk-test-0123456789abcdef";
 /// The model that it has.
 pub const MODEL: &str = "test-model-1";
 
-/// What it does with a request that is as it should be. Without one it says how many messages it was given.
+/// What it does with a valid request. Without one it says how many messages it was given.
 #[derive(Debug, Clone)]
-pub enum Play {
+pub enum ScriptedReply {
     /// Streams this word by word.
     Say(&'static str),
     /// Thinks this, and says that.
@@ -39,17 +36,17 @@ pub enum Play {
         retry_after: Option<String>,
         message: &'static str,
     },
-    /// Refuses what not every endpoint takes, when it is there; else as without a play.
+    /// Refuses parameters that not every endpoint knows. Without such parameters it replies as if nothing was scripted.
     Picky,
     /// Streams so many words, and the rest when there is a permit.
     Pause(usize, Arc<Semaphore>),
     /// Streams so many words, and then nothing for ever.
     FallSilent(usize),
-    /// Takes the request and never answers.
-    Mute,
-    /// Takes the request and hangs up.
-    HangUp,
-    /// Streams so many words and hangs up.
+    /// Never answers.
+    Hang,
+    /// Closes the connection.
+    Disconnect,
+    /// Streams so many words and closes the connection.
     Cut(usize),
     /// Streams a word, and something that is no JSON.
     Malformed,
@@ -57,23 +54,23 @@ pub enum Play {
     BreakDown(&'static str),
     /// Streams a word, and ends for this reason.
     Finish(&'static str),
-    /// Answers with this status and kind of content, in one line that never ends.
+    /// Answers with this status and content type, in one line that never ends.
     Flood(u16, &'static str),
     /// Does not stream, though it was asked to.
     Whole,
 }
 
-impl Play {
-    pub fn refuse(status: u16) -> Play {
-        Play::Refuse {
+impl ScriptedReply {
+    pub fn refuse(status: u16) -> ScriptedReply {
+        ScriptedReply::Refuse {
             status,
             retry_after: None,
             message: "as the test wants it",
         }
     }
 
-    pub fn come_back(status: u16, after: &str) -> Play {
-        Play::Refuse {
+    pub fn come_back(status: u16, after: &str) -> ScriptedReply {
+        ScriptedReply::Refuse {
             status,
             retry_after: Some(after.to_owned()),
             message: "as the test wants it",
@@ -81,15 +78,15 @@ impl Play {
     }
 }
 
-/// A request as it came, whatever became of it.
+/// A request as it arrived, whatever became of it.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct ReceivedRequest {
     pub at: Timestamp,
-    /// Null for what is no JSON.
+    /// Null if it is no JSON.
     pub body: Value,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub fn messages(&self) -> Vec<Value> {
         self.body["messages"]
             .as_array()
@@ -104,52 +101,27 @@ impl Seen {
 }
 
 #[derive(Default)]
-struct Stage {
-    plays: Mutex<VecDeque<Play>>,
-    seen: Mutex<Vec<Seen>>,
-    hung_up: AtomicUsize,
+struct Replies {
+    scripted: VecDeque<ScriptedReply>,
+    seen: Vec<ReceivedRequest>,
+    hung_up: usize,
 }
 
-/// Gone when dropped, with all its connections.
-pub struct Endpoint {
-    address: String,
-    stage: Arc<Stage>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
-}
+type EndpointState = FakeState<Replies>;
+
+/// It ends when dropped, with all its connections.
+pub struct Endpoint(FakeServer<Replies>);
 
 impl Endpoint {
     pub fn start() -> Endpoint {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        listener.set_nonblocking(true).expect("a socket");
-        let address = listener.local_addr().expect("an address").to_string();
-        let stage = Arc::new(Stage::default());
-        let router = Router::new().fallback(answer).with_state(stage.clone());
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
-                tokio::select! {
-                    _ = axum::serve(listener, router) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
-        Endpoint {
-            address,
-            stage,
-            stop: Some(stop),
-            thread: Some(thread),
-        }
+        Endpoint(FakeServer::with_routes(Replies::default(), |state| {
+            Router::new().fallback(answer).with_state(state)
+        }))
     }
 
-    /// What is to be configured as its address.
+    /// The address for the configuration.
     pub fn url(&self) -> String {
-        format!("http://{}/v1", self.address)
+        format!("{}/v1", self.0.url())
     }
 
     /// Starts a daemon that asks it, with further settings, which win.
@@ -165,45 +137,36 @@ impl Endpoint {
         home.start_with(&settings)
     }
 
-    /// The next request that is as it should be meets this.
-    pub fn then(&self, play: Play) -> &Endpoint {
-        self.stage.plays.lock().unwrap().push_back(play);
+    /// The reply to the next valid request that has none yet.
+    pub fn then(&self, reply: ScriptedReply) -> &Endpoint {
+        self.0.world().scripted.push_back(reply);
         self
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
-        self.stage.seen.lock().unwrap().clone()
+    pub fn seen(&self) -> Vec<ReceivedRequest> {
+        self.0.world().seen.clone()
     }
 
-    /// How many answers somebody hung up on before their end.
+    /// How many answers the client did not want to the end.
     pub fn hung_up(&self) -> usize {
-        self.stage.hung_up.load(Ordering::Relaxed)
+        self.0.world().hung_up
     }
 }
 
-impl Drop for Endpoint {
+/// Counts a client that hangs up, when dropped.
+struct CountHangUp(Arc<EndpointState>);
+
+impl Drop for CountHangUp {
     fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        self.0.world().hung_up += 1;
     }
 }
 
-/// Counts as hung up on when it is dropped.
-struct OnTheLine(Arc<Stage>);
-
-impl Drop for OnTheLine {
-    fn drop(&mut self) {
-        self.0.hung_up.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
-async fn answer(State(stage): State<Arc<Stage>>, request: Request) -> Response {
+async fn answer(State(state): State<Arc<EndpointState>>, request: Request) -> Response {
     let (head, body) = request.into_parts();
     let bytes = axum::body::to_bytes(body, 64 << 20).await;
     let body: Option<Value> = serde_json::from_slice(&bytes.unwrap_or_default()).ok();
-    stage.seen.lock().unwrap().push(Seen {
+    state.world().seen.push(ReceivedRequest {
         at: Timestamp::now(),
         body: body.clone().unwrap_or_default(),
     });
@@ -211,9 +174,9 @@ async fn answer(State(stage): State<Arc<Stage>>, request: Request) -> Response {
         return refusal.into_response();
     }
     let body = body.unwrap_or_default();
-    let play = stage.plays.lock().unwrap().pop_front();
-    match play {
-        Some(Play::Refuse {
+    let reply = state.world().scripted.pop_front();
+    match reply {
+        Some(ScriptedReply::Refuse {
             status,
             retry_after,
             message,
@@ -230,19 +193,18 @@ async fn answer(State(stage): State<Arc<Stage>>, request: Request) -> Response {
             }
             response
         }
-        Some(Play::Picky) => match rules::extras(&body) {
+        Some(ScriptedReply::Picky) => match rules::extras(&body) {
             Some(refusal) => refusal.into_response(),
-            None => stream(stage, body, None),
+            None => stream(state, body, None),
         },
-        Some(Play::Mute) => {
-            let _line = OnTheLine(stage);
+        Some(ScriptedReply::Hang) => {
+            let _count = CountHangUp(state);
             std::future::pending().await
         }
-        // Ends the connection's task, and with it the connection, without a word to anybody.
-        Some(Play::HangUp) => std::panic::resume_unwind(Box::new("hung up")),
-        Some(Play::Flood(status, kind)) => flood(stage, status, kind),
-        Some(Play::Whole) => completion(&body).into_response(),
-        play if body["stream"] == true => stream(stage, body, play),
+        Some(ScriptedReply::Disconnect) => disconnect(),
+        Some(ScriptedReply::Flood(status, kind)) => flood(state, status, kind),
+        Some(ScriptedReply::Whole) => completion(&body).into_response(),
+        reply if body["stream"] == true => stream(state, body, reply),
         _ => completion(&body).into_response(),
     }
 }
@@ -279,80 +241,90 @@ fn completion(body: &Value) -> axum::Json<Value> {
     }))
 }
 
-fn stream(stage: Arc<Stage>, body: Value, play: Option<Play>) -> Response {
-    let (line, heard) = mpsc::channel(1);
-    let performer = Performer { stage, line, body };
+fn stream(state: Arc<EndpointState>, body: Value, reply: Option<ScriptedReply>) -> Response {
+    let (pieces, sent) = mpsc::channel(1);
+    let writer = ReplyWriter {
+        state,
+        pieces,
+        body,
+    };
     tokio::spawn(async move {
-        // Whoever hangs up ends the play.
-        let _ = performer.perform(play).await;
+        // A client that hangs up ends the reply.
+        let _ = writer.write(reply).await;
     });
     Response::builder()
         .header("content-type", "text/event-stream; charset=utf-8")
-        .body(Body::from_stream(ReceiverStream::new(heard)))
+        .body(Body::from_stream(ReceiverStream::new(sent)))
         .expect("a response")
 }
 
-fn flood(stage: Arc<Stage>, status: u16, kind: &str) -> Response {
-    let (line, heard) = mpsc::channel::<Result<String, std::io::Error>>(1);
+fn flood(state: Arc<EndpointState>, status: u16, kind: &str) -> Response {
+    let (pieces, sent) = mpsc::channel::<Result<String, std::io::Error>>(1);
     tokio::spawn(async move {
-        let _line = OnTheLine(stage);
-        while line.send(Ok("x".repeat(64 << 10))).await.is_ok() {}
+        let _count = CountHangUp(state);
+        while pieces.send(Ok("x".repeat(64 << 10))).await.is_ok() {}
     });
     Response::builder()
         .status(status)
         .header("content-type", kind)
-        .body(Body::from_stream(ReceiverStream::new(heard)))
+        .body(Body::from_stream(ReceiverStream::new(sent)))
         .expect("a response")
 }
 
-struct Performer {
-    stage: Arc<Stage>,
-    line: mpsc::Sender<Result<String, std::io::Error>>,
+struct ReplyWriter {
+    state: Arc<EndpointState>,
+    pieces: mpsc::Sender<Result<String, std::io::Error>>,
     body: Value,
 }
 
-/// They have hung up.
+/// The client has hung up.
 struct HungUp;
 
-impl Performer {
-    async fn perform(&self, play: Option<Play>) -> Result<(), HungUp> {
-        let text = match &play {
-            Some(Play::Say(text) | Play::Think(_, text)) => (*text).to_owned(),
+impl ReplyWriter {
+    async fn write(&self, reply: Option<ScriptedReply>) -> Result<(), HungUp> {
+        let text = match &reply {
+            Some(ScriptedReply::Say(text) | ScriptedReply::Think(_, text)) => (*text).to_owned(),
             _ => greeting(&self.body),
         };
         let words: Vec<&str> = text.split_inclusive(' ').collect();
         self.delta(json!({"role": "assistant", "content": "", "refusal": null}))
             .await?;
-        if let Some(Play::Think(thought, _)) = &play {
+        if let Some(ScriptedReply::Think(thought, _)) = &reply {
             for word in thought.split_inclusive(' ') {
                 self.delta(json!({"reasoning_content": word})).await?;
             }
         }
-        let before = match &play {
-            Some(Play::Pause(n, _) | Play::FallSilent(n) | Play::Cut(n)) => *n,
-            Some(Play::Malformed | Play::BreakDown(_) | Play::Finish(_)) => 1,
+        let before = match &reply {
+            Some(
+                ScriptedReply::Pause(n, _) | ScriptedReply::FallSilent(n) | ScriptedReply::Cut(n),
+            ) => *n,
+            Some(
+                ScriptedReply::Malformed | ScriptedReply::BreakDown(_) | ScriptedReply::Finish(_),
+            ) => 1,
             _ => words.len(),
         };
         self.say(&words[..before]).await?;
-        match play {
-            Some(Play::Pause(_, permits)) => {
+        match reply {
+            Some(ScriptedReply::Pause(_, permits)) => {
                 permits.acquire().await.expect("open").forget();
                 self.say(&words[before..]).await?;
             }
-            Some(Play::FallSilent(_)) => {
-                let _line = OnTheLine(self.stage.clone());
-                self.line.closed().await;
+            Some(ScriptedReply::FallSilent(_)) => {
+                let _count = CountHangUp(self.state.clone());
+                self.pieces.closed().await;
                 return Err(HungUp);
             }
-            // What is not ended properly is cut.
-            Some(Play::Cut(_)) => return self.send(Err(std::io::Error::other("cut"))).await,
-            Some(Play::Malformed) => return self.event("{\"choices\": [{\"del").await,
-            Some(Play::BreakDown(message)) => {
+            // A body that ends with an error ends the connection.
+            Some(ScriptedReply::Cut(_)) => {
+                return self.send(Err(std::io::Error::other("cut"))).await;
+            }
+            Some(ScriptedReply::Malformed) => return self.event("{\"choices\": [{\"del").await,
+            Some(ScriptedReply::BreakDown(message)) => {
                 let error =
                     json!({"error": {"message": message, "type": "server_error", "code": null}});
                 return self.event(&error.to_string()).await;
             }
-            Some(Play::Finish(reason)) => return self.end(reason).await,
+            Some(ScriptedReply::Finish(reason)) => return self.end(reason).await,
             _ => {}
         }
         self.end("stop").await
@@ -402,6 +374,6 @@ impl Performer {
     }
 
     async fn send(&self, piece: Result<String, std::io::Error>) -> Result<(), HungUp> {
-        self.line.send(piece).await.map_err(|_| HungUp)
+        self.pieces.send(piece).await.map_err(|_| HungUp)
     }
 }

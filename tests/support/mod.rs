@@ -4,6 +4,7 @@ pub mod acp;
 pub mod bot;
 mod daemon;
 pub mod endpoint;
+pub mod fake;
 pub mod journald;
 pub mod log;
 mod mounts;

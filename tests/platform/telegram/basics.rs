@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, Play, Rights};
+use crate::support::telegram::{ADA, Rights, ScriptedFault};
 use crate::support::{SESSION, add_session, seed_session, until};
 
 #[tokio::test]
@@ -65,7 +65,8 @@ async fn two_handoffs_into_one_chat_without_topics_come_one_after_the_other() {
 
     // The first has bound the chat and cannot send; the second has to wait for its end.
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("sendMessage", Play::HoldBefore(gate.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldBefore(gate.clone()));
     for session in [SESSION, OTHER] {
         let asked = ["handoff", "telegram", "--session", session, "--no-wait"];
         assert_eq!(bot.home.hermesctl(&asked).code, 0);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::{Bot, MARK};
-use crate::support::telegram::{ADA, BotMessage, Person, Play, Rights};
+use crate::support::telegram::{ADA, BotMessage, Person, Rights, ScriptedFault};
 use crate::support::{Daemon, SESSION, TITLE, picture, seed_session, until};
 
 /// A bot whose home is a forum, and a session to hand off.
@@ -17,10 +17,10 @@ async fn forum() -> Bot {
 }
 
 /// Hands off with one call of a method meeting this, and returns what then stands in the topic that is bound.
-async fn handed_off_despite(method: &str, play: Play) -> (Bot, Vec<BotMessage>) {
+async fn handed_off_despite(method: &str, fault: ScriptedFault) -> (Bot, Vec<BotMessage>) {
     let bot = forum().await;
     let _daemon = bot.start();
-    bot.api.then(method, play);
+    bot.api.then(method, fault);
     let handed = bot.hand_off();
     assert_eq!(handed.code, 0, "{handed:?}");
     let thread = bot.handoff(1)["thread"].as_str().unwrap().parse().unwrap();
@@ -39,7 +39,8 @@ async fn a_handoff_whose_message_is_refused_fails_and_leaves_everything_as_it_wa
     let _daemon = bot.start();
     let before = picture(&bot.home);
     let kicked = "Forbidden: bot was kicked from the supergroup chat";
-    bot.api.then("sendMessage", Play::Refuse(403, kicked));
+    bot.api
+        .then("sendMessage", ScriptedFault::Refuse(403, kicked));
     let handed = bot.hand_off();
     assert_eq!(handed.code, 4, "{handed:?}");
     assert!(handed.stderr.contains("bot was kicked"), "{handed:?}");
@@ -62,7 +63,7 @@ async fn a_handoff_whose_message_is_refused_fails_and_leaves_everything_as_it_wa
 
 #[tokio::test]
 async fn a_send_that_is_put_off_waits_as_long_as_it_is_told_and_arrives_once() {
-    let late = Play::TooMany { retry_after: 1 };
+    let late = ScriptedFault::too_many_requests(1);
     let (bot, welcomes) = handed_off_despite("sendMessage", late).await;
     assert_eq!(welcomes.len(), 1, "{welcomes:?}");
     assert!(!welcomes[0].text.contains(MARK), "{welcomes:?}");
@@ -72,15 +73,18 @@ async fn a_send_that_is_put_off_waits_as_long_as_it_is_told_and_arrives_once() {
 
 #[tokio::test]
 async fn a_send_that_meets_a_server_out_of_order_is_repeated_with_a_mark() {
-    let (_, welcomes) = handed_off_despite("sendMessage", Play::Status(502)).await;
+    let (_, welcomes) = handed_off_despite("sendMessage", ScriptedFault::ProxyPage(502)).await;
     assert_eq!(welcomes.len(), 1, "{welcomes:?}");
     assert!(welcomes[0].text.starts_with(MARK), "{welcomes:?}");
 }
 
 #[tokio::test]
 async fn a_send_that_was_cut_off_is_repeated_with_a_mark_whether_or_not_it_was_done() {
-    for (play, arrived) in [(Play::HangUpBefore, 1), (Play::HangUpAfter, 2)] {
-        let (_, welcomes) = handed_off_despite("sendMessage", play).await;
+    for (fault, arrived) in [
+        (ScriptedFault::DisconnectBefore, 1),
+        (ScriptedFault::DisconnectAfter, 2),
+    ] {
+        let (_, welcomes) = handed_off_despite("sendMessage", fault).await;
         assert_eq!(welcomes.len(), arrived, "{welcomes:?}");
         let (last, first) = welcomes.split_last().unwrap();
         assert!(last.text.starts_with(MARK), "{last:?}");
@@ -90,7 +94,8 @@ async fn a_send_that_was_cut_off_is_repeated_with_a_mark_whether_or_not_it_was_d
 
 #[tokio::test]
 async fn a_topic_that_was_opened_unheard_is_told_of_in_the_next() {
-    let (bot, welcomes) = handed_off_despite("createForumTopic", Play::HangUpAfter).await;
+    let (bot, welcomes) =
+        handed_off_despite("createForumTopic", ScriptedFault::DisconnectAfter).await;
     let topics = bot.api.topics(bot.chat);
     assert_eq!(topics.len(), 2, "{topics:?}");
     assert!(
@@ -118,7 +123,7 @@ async fn in_topic() -> (Bot, Daemon, i64) {
 fn say_in_a_topic_that_goes(bot: &Bot, topic: i64, said: &[&str]) {
     let permits = Arc::new(Semaphore::new(0));
     bot.api
-        .then("sendMessage", Play::HoldBefore(permits.clone()));
+        .then("sendMessage", ScriptedFault::HoldBefore(permits.clone()));
     bot.api.at_once(|api| {
         for text in said {
             api.says(bot.chat, Some(topic), &ADA, text);

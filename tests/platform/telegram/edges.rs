@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
 use crate::support::program;
-use crate::support::telegram::{ADA, Play};
+use crate::support::telegram::{ADA, ScriptedFault, no_updates};
 
 #[test]
 fn each_absence_is_told_of() {
@@ -34,7 +34,7 @@ fn each_absence_is_told_of() {
 fn a_server_that_does_not_wait_is_not_asked_without_pause() {
     let (bot, chat) = Bot::of_ada("");
     for _ in 0..4 {
-        bot.api.then("getUpdates", Play::Nothing);
+        bot.api.then("getUpdates", no_updates());
     }
     let _daemon = bot.start();
     let polls = bot.api.until_calls("getUpdates", 5);
@@ -77,7 +77,8 @@ fn an_edit_while_a_file_is_fetched_counts() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = bot.start();
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("file", Play::HoldBefore(gate.clone()));
+    bot.api
+        .then("file", ScriptedFault::HoldBefore(gate.clone()));
     let message = bot.api.writes(chat, &ADA).text("what is tihs?");
     let id = message.file("document", "a.txt", b"words").send();
     bot.api.until_calls("file", 1);

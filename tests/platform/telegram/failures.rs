@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::{Bot, MARK};
-use crate::support::telegram::{ADA, Play};
+use crate::support::telegram::{ADA, ScriptedFault};
 use crate::support::{Home, SESSION, add_session, seed_session, until};
 
 /// Settings of a daemon whose agent is this script.
@@ -38,7 +38,7 @@ async fn the_note_about_a_failed_handoff_reaches_every_topic() {
     // More than fit the limit, and the platform is not even willing to take the first.
     for _ in 0..4 {
         bot.api
-            .then("sendMessage", Play::TooMany { retry_after: 1 });
+            .then("sendMessage", ScriptedFault::too_many_requests(1));
     }
     const COUNT: usize = 8;
     for n in 0..COUNT {
@@ -69,7 +69,8 @@ async fn the_note_about_a_failed_handoff_survives_a_kill() {
     let settings = scripted(&bot.home, "exit 1\n", &mut command);
     let daemon = bot.start_with(&settings);
     let never = Arc::new(Semaphore::new(0));
-    bot.api.then("sendMessage", Play::HoldBefore(never));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldBefore(never));
     bot.ask();
     assert_eq!(bot.settled()["state"], "failed");
     bot.api.until_calls("sendMessage", 1);
@@ -108,7 +109,8 @@ async fn a_handoff_whose_pieces_cannot_be_recorded_sends_none_of_them_again() {
     let settings = scripted(&bot.home, LONG_REPLY, &mut command);
     let daemon = bot.start_with(&settings);
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("sendMessage", Play::Hold(gate.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldAfter(gate.clone()));
     bot.ask();
     bot.api.until_calls("sendMessage", 1);
     fill_ledger(&bot.home, true);
@@ -134,7 +136,8 @@ async fn a_reply_whose_pieces_cannot_be_recorded_sends_none_of_them_again() {
     let settings = scripted(&bot.home, LONG_REPLY, &mut command);
     let daemon = bot.start_with(&settings);
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("sendMessage", Play::Hold(gate.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldAfter(gate.clone()));
     bot.api.says(bot.chat, Some(thread), &ADA, "hello");
     bot.api.until_calls("sendMessage", 1);
     fill_ledger(&bot.home, true);
@@ -168,8 +171,11 @@ async fn a_handoff_that_is_stopped_between_its_pieces_sends_none_of_them_again()
     let mut daemon = bot.start_with(&settings);
     // The first piece arrives; the platform wants the second later, much later.
     bot.api
-        .then("sendMessage", Play::Hold(Arc::new(Semaphore::new(1))))
-        .then("sendMessage", Play::TooMany { retry_after: 3600 });
+        .then(
+            "sendMessage",
+            ScriptedFault::HoldAfter(Arc::new(Semaphore::new(1))),
+        )
+        .then("sendMessage", ScriptedFault::too_many_requests(3600));
     bot.ask();
     until("the second has to wait", || {
         daemon

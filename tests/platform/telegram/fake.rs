@@ -1,4 +1,4 @@
-//! The stand-in for Telegram: that it is as strict as the vendor, and that it fails as it is told to.
+//! The fake Telegram: it is as strict as the vendor, and it fails as a test scripts it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use teloxide_core::{ApiError, Bot, RequestError};
 use tokio::sync::Semaphore;
 
 use crate::support::eventually;
-use crate::support::telegram::{ADA, BEN, BotApi, Outcome, Play, TOKEN};
+use crate::support::telegram::{ADA, BEN, BotApi, CONFLICT, Outcome, ScriptedFault, TOKEN};
 
 /// The vendor's library, with a connection of its own.
 pub fn bot(api: &BotApi) -> Bot {
@@ -271,7 +271,7 @@ async fn takes_only_telegrams_html() {
 }
 
 #[tokio::test]
-async fn the_later_of_two_polls_has_the_line() {
+async fn a_later_poll_ends_an_earlier_one() {
     let api = Arc::new(BotApi::start());
     let ada = api.private(&ADA);
     let poll = || {
@@ -291,18 +291,18 @@ async fn the_later_of_two_polls_has_the_line() {
 }
 
 #[tokio::test]
-async fn plays_what_it_is_told() {
+async fn fails_as_scripted() {
     let api = Arc::new(BotApi::start());
     let ada = api.private(&ADA);
     let hi = json!({"chat_id": ada, "text": "hi"});
     let send = || call(&api, "sendMessage", hi.clone());
     let count = || api.messages_in(ada, None).len();
 
-    api.then("sendMessage", Play::TooMany { retry_after: 3 })
-        .then("sendMessage", Play::Status(502))
-        .then("sendMessage", Play::Conflict)
-        .then("sendMessage", Play::Unauthorized)
-        .then_any(Play::Refuse(400, "Bad Request: no"));
+    api.then("sendMessage", ScriptedFault::too_many_requests(3))
+        .then("sendMessage", ScriptedFault::ProxyPage(502))
+        .then("sendMessage", ScriptedFault::Refuse(409, CONFLICT))
+        .then("sendMessage", ScriptedFault::Refuse(401, "Unauthorized"))
+        .then_any(ScriptedFault::Refuse(400, "Bad Request: no"));
     let (status, body) = send().await.unwrap();
     assert_eq!(
         (status, &body["parameters"]["retry_after"]),
@@ -317,8 +317,8 @@ async fn plays_what_it_is_told() {
     for expected in [409, 401, 400] {
         assert_eq!(send().await.unwrap().0, expected);
     }
-    api.then("sendMessage", Play::HangUpBefore)
-        .then("sendMessage", Play::HangUpAfter);
+    api.then("sendMessage", ScriptedFault::DisconnectBefore)
+        .then("sendMessage", ScriptedFault::DisconnectAfter);
     assert!(send().await.is_err() && count() == 0);
     assert!(send().await.is_err() && count() == 1);
     let outcomes: Vec<Outcome> = api
@@ -339,20 +339,20 @@ async fn plays_what_it_is_told() {
         let api = api.clone();
         tokio::task::spawn_blocking(move || api.until_calls("sendMessage", calls))
     };
-    api.then("sendMessage", Play::Mute);
+    api.then("sendMessage", ScriptedFault::Hang);
     let muted = spawn();
     wait(8).await.unwrap();
     assert!(!muted.is_finished());
     muted.abort();
 
     let permits = Arc::new(Semaphore::new(0));
-    api.then("sendMessage", Play::HoldBefore(permits.clone()));
+    api.then("sendMessage", ScriptedFault::HoldBefore(permits.clone()));
     let held = spawn();
     wait(9).await.unwrap();
     assert_eq!(count(), 1);
     permits.add_permits(1);
     assert_eq!(held.await.unwrap(), 200);
-    api.then("sendMessage", Play::Hold(permits.clone()));
+    api.then("sendMessage", ScriptedFault::HoldAfter(permits.clone()));
     let held = spawn();
     eventually("done", || async { (count() == 3).then_some(()) }).await;
     assert!(!held.is_finished());
@@ -372,7 +372,7 @@ async fn plays_what_it_is_told() {
     assert_eq!(held.await.unwrap(), 200);
     api.pause_after(1);
     assert_eq!(send().await.unwrap().0, 200);
-    // Whoever hangs up before it is done has it not done.
+    // A client that goes before the work prevents the work.
     let held = spawn();
     wait(14).await.unwrap();
     held.abort();
@@ -382,7 +382,7 @@ async fn plays_what_it_is_told() {
     api.resume_all();
     assert_eq!(send().await.unwrap().0, 200);
     assert_eq!(count(), 7);
-    api.always(Some(Play::Status(503)));
+    api.always(Some(ScriptedFault::ProxyPage(503)));
     for _ in 0..2 {
         assert_eq!(send().await.unwrap().0, 503);
     }

@@ -1,4 +1,4 @@
-//! The chats of the stand-in for Telegram: topics where there are any, and chats that want no bot.
+//! The chats of the fake Telegram: topics, and chats that do not want the bot.
 
 use serde_json::json;
 use teloxide_core::payloads::SendMessageSetters;

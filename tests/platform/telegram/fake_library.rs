@@ -1,4 +1,4 @@
-//! The stand-in for Telegram, as the vendor's types read it.
+//! The fake Telegram, read with the types of a client library.
 
 use std::time::Duration;
 

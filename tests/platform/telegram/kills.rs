@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::{Bot, MARK, Side};
-use crate::support::telegram::{ADA, BotMessage, Person, Play, Rights};
+use crate::support::telegram::{ADA, BotMessage, Person, Rights, ScriptedFault};
 use crate::support::{seed_session, until};
 
 const HALF: &str = "…";
@@ -175,14 +175,17 @@ fn an_answer_that_could_not_replace_what_was_shown_is_marked_when_it_may_be_ther
     let (bot, topic) = topic();
     let daemon = bot.start_with(&[PACE]);
     // Somebody has deleted what was shown.
-    let gone = Play::Refuse(400, "Bad Request: message to edit not found");
+    let gone = ScriptedFault::Refuse(400, "Bad Request: message to edit not found");
     for _ in 0..3 {
         bot.api.then("editMessageText", gone.clone());
     }
     let never = Arc::new(Semaphore::new(0));
     bot.api
-        .then("sendMessage", Play::Hold(Arc::new(Semaphore::new(1))))
-        .then("sendMessage", Play::Hold(never));
+        .then(
+            "sendMessage",
+            ScriptedFault::HoldAfter(Arc::new(Semaphore::new(1))),
+        )
+        .then("sendMessage", ScriptedFault::HoldAfter(never));
     bot.api.says(bot.chat, Some(topic), &ADA, &long(90));
     bot.api
         .until_message(bot.chat, Some(topic), |m| m.text.contains("I remember"));

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, Play, TOKEN};
+use crate::support::telegram::{ADA, CONFLICT, ScriptedFault, TOKEN};
 use crate::support::until;
 
 /// A poll that is over soon, so that its end can be waited for.
 const POLL: (&str, &str) = ("HERMESD_PLATFORMS_TELEGRAM_POLL", "1s");
 
 /// The next poll meets this, and the line stays broken until there is a permit.
-fn breaks(bot: &Bot, play: Play) -> Arc<Semaphore> {
+fn breaks(bot: &Bot, fault: ScriptedFault) -> Arc<Semaphore> {
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("getMe", Play::HoldBefore(gate.clone()));
-    bot.api.then("getUpdates", play);
+    bot.api
+        .then("getMe", ScriptedFault::HoldBefore(gate.clone()));
+    bot.api.then("getUpdates", fault);
     gate
 }
 
@@ -40,9 +41,11 @@ fn a_wrong_token_is_said_to_be_and_the_daemon_stays() {
 fn a_token_that_is_taken_back_is_said_to_be() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = bot.start();
-    bot.api.then("getUpdates", Play::Unauthorized);
+    bot.api
+        .then("getUpdates", ScriptedFault::Refuse(401, "Unauthorized"));
     for _ in 0..2 {
-        bot.api.then("getMe", Play::Unauthorized);
+        bot.api
+            .then("getMe", ScriptedFault::Refuse(401, "Unauthorized"));
     }
     bot.api.says(chat, None, &ADA, "hello");
     let why = bot.until_standing("down");
@@ -54,7 +57,7 @@ fn a_token_that_is_taken_back_is_said_to_be() {
 fn another_program_at_the_same_bot_is_named_until_it_is_gone() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = bot.start_with(&[POLL]);
-    let gate = breaks(&bot, Play::Conflict);
+    let gate = breaks(&bot, ScriptedFault::Refuse(409, CONFLICT));
     let why = bot.until_standing("degraded");
     assert!(why.contains("another program"), "{why}");
     gate.add_permits(1);
@@ -66,7 +69,7 @@ fn another_program_at_the_same_bot_is_named_until_it_is_gone() {
 fn a_connection_that_says_nothing_is_noticed_and_made_anew() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = bot.start_with(&[POLL]);
-    let gate = breaks(&bot, Play::Mute);
+    let gate = breaks(&bot, ScriptedFault::Hang);
     let why = bot.until_standing("degraded");
     assert!(why.contains("deaf"), "{why}");
     bot.api.says(chat, None, &ADA, "hello");
@@ -78,7 +81,7 @@ fn a_connection_that_says_nothing_is_noticed_and_made_anew() {
 #[test]
 fn a_telegram_that_is_down_at_the_start_is_waited_for() {
     let (bot, chat) = Bot::of_ada("");
-    bot.api.always(Some(Play::HangUpBefore));
+    bot.api.always(Some(ScriptedFault::DisconnectBefore));
     bot.api.says(chat, None, &ADA, "hello");
     let _daemon = bot.home.start();
     let why = until("a reason", || {
@@ -98,9 +101,9 @@ fn the_token_is_told_to_nobody() {
     let (bot, chat) = Bot::of_ada("");
     let daemon = bot.start_with(&[("HERMESD_LOG_LEVEL", "debug"), POLL]);
     for method in ["sendMessage", "getFile", "file"] {
-        bot.api.then(method, Play::HangUpBefore);
+        bot.api.then(method, ScriptedFault::DisconnectBefore);
     }
-    let gate = breaks(&bot, Play::HangUpBefore);
+    let gate = breaks(&bot, ScriptedFault::DisconnectBefore);
     let document = bot.api.writes(chat, &ADA).text("look");
     document.file("document", "a.txt", b"words").send();
     let why = bot.until_standing("degraded");
@@ -110,8 +113,8 @@ fn the_token_is_told_to_nobody() {
     gate.add_permits(1);
     bot.until_standing("up");
     // What is refused, and with words that make no sense.
-    bot.api.then("file", Play::Status(404));
-    bot.api.then("sendMessage", Play::Status(404));
+    bot.api.then("file", ScriptedFault::ProxyPage(404));
+    bot.api.then("sendMessage", ScriptedFault::ProxyPage(404));
     let document = bot.api.writes(chat, &ADA).text("look again");
     document.file("document", "b.txt", b"words").send();
     bot.api

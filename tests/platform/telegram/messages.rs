@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, BEN, BotMessage, Play, Rights};
+use crate::support::telegram::{ADA, BEN, BotMessage, Rights, ScriptedFault};
 use crate::support::until;
 
 /// The files that the home has got, with their modes.
@@ -52,7 +52,7 @@ fn an_update_that_comes_again_is_answered_once() {
     bot.api.repeat_last();
     bot.api.until_polled();
     // The next poll would confirm what it brings, and never comes.
-    bot.api.then("getUpdates", Play::Mute);
+    bot.api.then("getUpdates", ScriptedFault::Hang);
     bot.asks(chat, None, "two");
     assert_eq!(bot.api.unconfirmed(), 1);
     let cursor = "SELECT value FROM hermesd_cursors";
@@ -70,7 +70,7 @@ fn an_update_that_comes_again_is_answered_once() {
     let daemon = bot.start();
     let first = &bot.api.calls_of("getUpdates")[polls];
     assert_eq!(first.params["offset"].to_string(), kept);
-    bot.api.then("getUpdates", Play::Mute);
+    bot.api.then("getUpdates", ScriptedFault::Hang);
     bot.asks(chat, None, "three");
     until_sent(&bot);
     daemon.kill();
@@ -122,7 +122,8 @@ fn a_stop_lets_a_message_that_is_on_its_way_arrive() {
     let (bot, chat) = Bot::of_ada("");
     let mut daemon = bot.start();
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("sendMessage", Play::Hold(gate.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldAfter(gate.clone()));
     // It is in the chat, and the daemon has not heard of that.
     bot.asks(chat, None, "hello");
     daemon.signal(Signal::SIGTERM);
@@ -141,7 +142,8 @@ fn a_changed_message_is_answered_in_its_last_wording_and_once() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = bot.start();
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("sendMessage", Play::HoldBefore(gate.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldBefore(gate.clone()));
     let first = bot.api.says(chat, None, &ADA, "first");
     bot.api.until_calls("sendMessage", 1);
     let second = bot.api.says(chat, None, &ADA, "secnd");
@@ -194,7 +196,7 @@ fn files_are_kept_under_safe_names_and_named_to_the_agent() {
         .file("document", "../../evil one\n.txt", b"words")
         .send();
     answer(&bot, chat, "[file \"");
-    bot.api.then("file", Play::HangUpBefore);
+    bot.api.then("file", ScriptedFault::DisconnectBefore);
     let voice = bot.api.writes(chat, &ADA);
     voice.file("voice", "", b"a voice").send();
     answer(&bot, chat, "[voice message: ");
@@ -233,7 +235,7 @@ fn a_file_that_cannot_be_had_is_said_to_be() {
     answer(&bot, chat, "liar.bin");
 
     let why = "Bad Request: wrong file_id or the file is temporarily unavailable";
-    bot.api.then("getFile", Play::Refuse(400, why));
+    bot.api.then("getFile", ScriptedFault::Refuse(400, why));
     let lost = bot.api.writes(chat, &ADA);
     lost.file("document", "lost.txt", b"words").send();
     let told = answer(&bot, chat, "lost.txt");
@@ -254,7 +256,8 @@ fn an_album_is_one_message_even_when_it_comes_in_pieces() {
     let group = bot.api.group("Family");
     let gate = Arc::new(Semaphore::new(0));
     bot.api.until_polled();
-    bot.api.then("getUpdates", Play::HoldBefore(gate.clone()));
+    bot.api
+        .then("getUpdates", ScriptedFault::HoldBefore(gate.clone()));
     let polls = bot.api.calls_of("getUpdates").len();
     let part = |n: u8| {
         let part = bot.api.writes(chat, &ADA).album("77");

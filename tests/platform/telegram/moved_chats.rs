@@ -1,7 +1,7 @@
 //! A group that becomes a supergroup: another number, the same conversation.
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, BEN, Play};
+use crate::support::telegram::{ADA, BEN, ScriptedFault};
 use crate::support::{seed_session, until};
 
 /// The chat that handoffs go to.
@@ -79,7 +79,8 @@ fn a_reply_to_a_group_that_has_become_a_supergroup_is_sent_there() {
     let env = format!("TELEGRAM_GROUP_ALLOWED_CHATS={group}");
     let _daemon = bot.start_with(&[env.split_once('=').unwrap()]);
     let gate = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
-    bot.api.then("sendMessage", Play::HoldBefore(gate.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldBefore(gate.clone()));
     bot.api.says(group, None, &BEN, "hello");
     bot.api.until_calls("sendMessage", 1);
     let new = bot.api.upgrades(group, false);

@@ -266,7 +266,7 @@ fn a_strangers_press_of_a_button_counts_for_nothing() {
         .api
         .until_message(group, None, |m| !m.buttons.is_empty());
     bot.api.presses(group, question.id, &BEN, "Yes");
-    bot.api.until_calls("answerCallbackQuery", 1);
+    bot.api.until_ended("answerCallbackQuery", 1);
     let told = bot.api.queries()[0].answer.clone().unwrap().0;
     assert_eq!(told, "This is not for you.");
     bot.api.presses(group, question.id, &ADA, "No");

@@ -1,7 +1,7 @@
 //! What becomes of an agent's answer on its way to Telegram: its format, its length, its files; and of what people send along.
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, Play};
+use crate::support::telegram::{ADA, ScriptedFault};
 use crate::support::{Daemon, program, told};
 
 /// A bot whose agent is this script, and Ada's chat with it.
@@ -41,7 +41,8 @@ fn markdown_is_shown_as_telegram_can() {
 fn what_telegram_refuses_for_its_format_is_sent_as_it_is() {
     let (bot, chat, _daemon) = says("Some **bold** words");
     let refusal = "Bad Request: can't parse entities: Unsupported start tag";
-    bot.api.then("sendMessage", Play::Refuse(400, refusal));
+    bot.api
+        .then("sendMessage", ScriptedFault::Refuse(400, refusal));
     bot.api.says(chat, None, &ADA, "go on");
     let shown = bot
         .api

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, BotApi, Play, TOKEN, TlsFront};
+use crate::support::telegram::{ADA, BotApi, ScriptedFault, TOKEN, TlsFront};
 use crate::support::until;
 
 #[test]
@@ -13,7 +13,7 @@ fn a_redirect_is_not_followed_and_named() {
     // Another server, which would see the token in the address and in Referer.
     let elsewhere = BotApi::start();
     let to = |method: &str| format!("{}/bot{TOKEN}/{method}", elsewhere.url());
-    bot.api.then("getMe", Play::Redirect(to("getMe")));
+    bot.api.then("getMe", ScriptedFault::redirect(to("getMe")));
     let daemon = bot.home.start();
     let why = until("a reason", || {
         let detail = bot.standing()["detail"].as_str()?.to_owned();
@@ -24,7 +24,7 @@ fn a_redirect_is_not_followed_and_named() {
     assert!(why.contains("platforms.telegram.base_url"), "{why}");
     bot.until_standing("up");
     bot.api
-        .then("sendMessage", Play::Redirect(to("sendMessage")));
+        .then("sendMessage", ScriptedFault::redirect(to("sendMessage")));
     bot.asks(chat, None, "hello");
     assert_eq!(elsewhere.calls().len(), 0, "{:?}", elsewhere.calls());
     let (_, secret) = TOKEN.split_once(':').unwrap();

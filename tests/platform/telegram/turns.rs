@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, BotMessage, Play, Rights};
+use crate::support::telegram::{ADA, BotMessage, Rights, ScriptedFault};
 use crate::support::{acp, until};
 
 #[test]
@@ -15,7 +15,8 @@ fn what_comes_meanwhile_is_acknowledged_and_answered_in_order() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = bot.start();
     let gate = Arc::new(Semaphore::new(0));
-    bot.api.then("sendMessage", Play::HoldBefore(gate.clone()));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldBefore(gate.clone()));
     let one = bot.api.says(chat, None, &ADA, "one");
     bot.api.until_calls("sendMessage", 1);
     let two = bot.api.says(chat, None, &ADA, "two");
@@ -27,7 +28,8 @@ fn what_comes_meanwhile_is_acknowledged_and_answered_in_order() {
     });
     // Where no reactions are allowed, it is said.
     let why = "Bad Request: REACTION_INVALID";
-    bot.api.then("setMessageReaction", Play::Refuse(400, why));
+    bot.api
+        .then("setMessageReaction", ScriptedFault::Refuse(400, why));
     bot.api.says(chat, None, &ADA, "three");
     bot.api
         .until_message(chat, None, |m| m.text.contains("I have seen it"));
@@ -123,7 +125,7 @@ fn an_answer_that_a_kill_has_cut_off_is_finished_where_it_was_shown() {
 fn a_telegram_that_wants_patience_gets_it() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = acp::start(&bot.home, "plain", &[]);
-    let too_many = Play::TooMany { retry_after: 1 };
+    let too_many = ScriptedFault::too_many_requests(1);
     bot.api.then("sendMessage", too_many.clone());
     let question = asked(&bot, chat);
     let calls = bot.api.calls_of("sendMessage");

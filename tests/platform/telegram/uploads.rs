@@ -1,7 +1,7 @@
 //! Files on their way to Telegram: bounded repeats, other shapes for what is refused, and words behind them that go on.
 
 use crate::support::bot::Bot;
-use crate::support::telegram::{ADA, Play};
+use crate::support::telegram::{ADA, ScriptedFault, unreadable_result};
 use crate::support::{Daemon, program, seed_session};
 
 /// A bot whose agent sends this file with each answer.
@@ -28,7 +28,8 @@ fn sends(name: &str, content: &str) -> (Bot, i64, Daemon) {
 fn a_file_that_does_not_arrive_is_given_up_and_the_words_behind_it_go_on() {
     let (bot, chat, _daemon) = sends("report.pdf", "%PDF of a report");
     for _ in 0..12 {
-        bot.api.then("sendDocument", Play::HangUpBefore);
+        bot.api
+            .then("sendDocument", ScriptedFault::DisconnectBefore);
     }
     bot.api.says(chat, None, &ADA, "the report, please");
     let note = bot
@@ -49,8 +50,8 @@ fn a_file_that_does_not_arrive_is_given_up_and_the_words_behind_it_go_on() {
 #[test]
 fn a_file_whose_receipt_cannot_be_read_counts_as_sent() {
     let (bot, chat, _daemon) = sends("report.pdf", "%PDF of a report");
-    bot.api.then("sendDocument", Play::Strange);
-    bot.api.then("sendMessage", Play::Strange);
+    bot.api.then("sendDocument", unreadable_result());
+    bot.api.then("sendMessage", unreadable_result());
     bot.api.says(chat, None, &ADA, "the report, please");
     bot.api.until_message(chat, None, |m| m.file.is_some());
     bot.home.write("agent.reply", "Only words.");
@@ -77,7 +78,7 @@ fn a_picture_or_a_voice_that_is_refused_goes_as_a_document() {
         ),
     ] {
         let (bot, chat, _daemon) = sends(name, "what it is");
-        bot.api.then(method, Play::Refuse(400, refusal));
+        bot.api.then(method, ScriptedFault::Refuse(400, refusal));
         bot.api.says(chat, None, &ADA, "show me");
         let sent = bot.api.until_message(chat, None, |m| m.file.is_some());
         let file = sent.file.expect("a file");
@@ -91,11 +92,11 @@ fn a_file_that_is_refused_in_every_shape_is_said_to_be() {
     let (bot, chat, _daemon) = sends("wide.png", "what it is");
     bot.api.then(
         "sendPhoto",
-        Play::Refuse(400, "Bad Request: IMAGE_PROCESS_FAILED"),
+        ScriptedFault::Refuse(400, "Bad Request: IMAGE_PROCESS_FAILED"),
     );
     bot.api.then(
         "sendDocument",
-        Play::Refuse(400, "Bad Request: CHAT_SEND_DOCS_FORBIDDEN"),
+        ScriptedFault::Refuse(400, "Bad Request: CHAT_SEND_DOCS_FORBIDDEN"),
     );
     bot.api.says(chat, None, &ADA, "show me");
     let note = bot
@@ -122,7 +123,8 @@ async fn a_handoff_survives_a_file_that_cannot_be_sent() {
         ("HERMESD_CHATS_SEND_FILES_FROM", out.to_str().unwrap()),
     ]);
     for _ in 0..12 {
-        bot.api.then("sendDocument", Play::HangUpBefore);
+        bot.api
+            .then("sendDocument", ScriptedFault::DisconnectBefore);
     }
     let ran = bot.hand_off();
     assert_eq!(ran.code, 0, "{ran:?}");

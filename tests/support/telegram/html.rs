@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// What is left to be seen of a formatted text, with its formats as entities.
+/// The visible text, and its formats as entities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Formatted {
     pub text: String,
@@ -33,7 +33,7 @@ struct Parser<'a> {
     entities: Vec<Value>,
 }
 
-/// Why it cannot be parsed is told as Telegram tells it.
+/// An error is in the words of Telegram.
 pub fn parse(source: &str) -> Result<Formatted, String> {
     let mut parser = Parser {
         source,
@@ -66,7 +66,7 @@ impl Parser<'_> {
         self.source[self.at..].chars().next()
     }
 
-    /// Takes what fits.
+    /// Reads characters while they fit.
     fn take(&mut self, fits: impl Fn(char) -> bool) -> &str {
         let rest = &self.source[self.at..];
         let taken = &rest[..rest.find(|c| !fits(c)).unwrap_or(rest.len())];
@@ -236,7 +236,7 @@ impl Parser<'_> {
             ("a", Some(url)) => {
                 let whole = reqwest::Url::parse(&url)
                     .or_else(|_| reqwest::Url::parse(&format!("http://{url}")));
-                // What leads nowhere is text.
+                // A link without an address is text.
                 let Ok(whole) = whole else { return };
                 entity["url"] = json!(whole.as_str());
             }
@@ -280,7 +280,7 @@ fn kind(tag: &str) -> Option<&'static str> {
     })
 }
 
-/// Blanks around a text are not kept.
+/// Removes blanks around the text.
 fn trimmed(text: String, mut entities: Vec<Value>) -> Formatted {
     let shown = text.trim_end();
     let end = units(shown);

@@ -1,16 +1,19 @@
-//! What each method does to the world.
+//! The methods: what they do to the world.
+
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::BOT_ID;
 use super::request::Params;
-use super::rules::{self, Refusal, bad};
-use super::send;
-use super::world::{Menu, Rights, Sort, World, bot};
+use super::rules::{self, bad};
+use super::world::{ChatKind, Menu, Rights, World, bot, now};
+use super::{send, topics};
+use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
 
-/// Files that are larger cannot be fetched by bots.
+/// A bot cannot fetch larger files.
 const FETCHABLE: u64 = 20 << 20;
 
 /// Does everything but `getUpdates`.
@@ -41,15 +44,16 @@ pub fn perform(world: &mut World, method: &str, params: &Params) -> Answer {
         "deleteMessage" => delete_message(world, params),
         "setMessageReaction" => set_reaction(world, params),
         "sendChatAction" => chat_action(world, params),
-        "createForumTopic" => create_topic(world, params),
-        "editForumTopic" | "closeForumTopic" | "reopenForumTopic" | "deleteForumTopic" => {
-            change_topic(world, method, params)
-        }
+        "createForumTopic" => topics::create(world, params),
+        "editForumTopic" => topics::rename(world, params),
+        "closeForumTopic" => topics::set_closed(world, params, true),
+        "reopenForumTopic" => topics::set_closed(world, params, false),
+        "deleteForumTopic" => topics::delete(world, params),
         "getChat" => get_chat(world, params),
         "getChatMember" => get_member(world, params),
         "getFile" => get_file(world, params),
         "answerCallbackQuery" => answer_query(world, params),
-        other => panic!("{other} is in the list, and nobody does it"),
+        other => panic!("{other} is in the list of methods and has no code"),
     }
 }
 
@@ -70,12 +74,12 @@ fn me(world: &World) -> Value {
     me
 }
 
-/// The chat that is meant, which the bot has to have met.
+/// The chat of a call. The bot has to know it.
 pub fn chat_of(world: &World, params: &Params) -> Result<i64, Refusal> {
     let named = |name: &str| {
         let mut chats = world.chats.values();
         chats.find(|chat| {
-            chat.sort != Sort::Private
+            chat.kind != ChatKind::Private
                 && chat
                     .username
                     .as_ref()
@@ -83,7 +87,7 @@ pub fn chat_of(world: &World, params: &Params) -> Result<i64, Refusal> {
         })
     };
     if let Some(new) = params.int("chat_id").and_then(|id| world.upgraded.get(&id)) {
-        return Err(Refusal::upgraded(*new));
+        return Err(rules::upgraded(*new));
     }
     let id = match (params.int("chat_id"), params.text("chat_id")) {
         (Some(id), _) => Some(id).filter(|id| world.chats.contains_key(id)),
@@ -93,13 +97,13 @@ pub fn chat_of(world: &World, params: &Params) -> Result<i64, Refusal> {
     id.ok_or_else(|| bad("chat not found"))
 }
 
-/// The chat that is meant, if the bot may do something there.
+/// The chat of a call, if the bot may act there.
 pub fn open_chat(world: &World, params: &Params) -> Result<i64, Refusal> {
     let id = chat_of(world, params)?;
     let chat = &world.chats[&id];
     match chat.barred {
-        Some(why) => Err(Refusal::new(403, format!("Forbidden: {why}"))),
-        None if chat.sort == Sort::Channel && chat.rights == Rights::Member => {
+        Some(why) => Err(rules::refuse(403, format!("Forbidden: {why}"))),
+        None if chat.kind == ChatKind::Channel && !chat.rights.is_admin() => {
             Err(bad("need administrator rights in the channel chat"))
         }
         None => Ok(id),
@@ -156,6 +160,9 @@ fn set_my_commands(world: &mut World, params: &Params) -> Answer {
     Ok(json!(true))
 }
 
+/// Older messages stay.
+const DELETABLE: Duration = Duration::from_secs(48 * 3600);
+
 fn delete_message(world: &mut World, params: &Params) -> Answer {
     let chat = open_chat(world, params)?;
     let id = params.int("message_id").expect("checked");
@@ -163,9 +170,20 @@ fn delete_message(world: &mut World, params: &Params) -> Answer {
     let Some(entry) = chat.messages.get(&id) else {
         return Err(bad("message to delete not found"));
     };
-    let own = entry.by_bot || chat.sort == Sort::Private || chat.rights != Rights::Member;
-    if !own || entry.value.get("forum_topic_created").is_some() {
+    let allowed = match chat.kind {
+        ChatKind::Private => true,
+        ChatKind::Group => entry.by_bot || chat.rights.is_admin(),
+        // In a channel, only administrators come this far, and all of them may post here.
+        ChatKind::Supergroup | ChatKind::Forum | ChatKind::Channel => {
+            entry.by_bot || chat.rights.can_delete_messages()
+        }
+    };
+    if !allowed || entry.value.get("forum_topic_created").is_some() {
         return Err(bad("message can't be deleted"));
+    }
+    let sent = entry.value["date"].as_i64().expect("a date");
+    if now() - sent >= DELETABLE.as_secs() as i64 {
+        return Err(bad("message can't be deleted for everyone"));
     }
     chat.messages.remove(&id);
     Ok(json!(true))
@@ -204,84 +222,12 @@ fn chat_action(world: &mut World, params: &Params) -> Answer {
     }
     // Unlike messages, actions can name the general topic.
     let general =
-        world.chats[&chat].sort == Sort::Forum && params.int("message_thread_id") == Some(1);
+        world.chats[&chat].kind == ChatKind::Forum && params.int("message_thread_id") == Some(1);
     let thread = match general {
         true => None,
         false => send::thread_of(world, chat, params)?,
     };
     world.chat(chat).actions.push((thread, action));
-    Ok(json!(true))
-}
-
-fn create_topic(world: &mut World, params: &Params) -> Answer {
-    let chat = open_chat(world, params)?;
-    let name = params.text("name").expect("checked");
-    may_manage_topics(world, chat, "not enough rights to create a topic")?;
-    named(name)?;
-    let colors = [
-        7_322_096, 16_766_590, 13_338_331, 9_367_192, 16_749_490, 16_478_047,
-    ];
-    let color = params.int("icon_color").unwrap_or(colors[0]);
-    if !colors.contains(&color) {
-        return Err(bad("invalid forum topic icon color specified"));
-    }
-    let message = world.open_topic(chat, name, color, bot());
-    Ok(json!({
-        "message_thread_id": message["message_thread_id"],
-        "name": name,
-        "icon_color": color,
-    }))
-}
-
-fn named(name: &str) -> Result<(), Refusal> {
-    match name.trim().chars().count() {
-        0 => Err(bad("TOPIC_NAME_EMPTY")),
-        1..=128 => Ok(()),
-        _ => Err(bad("TOPIC_TITLE_TOO_LONG")),
-    }
-}
-
-fn may_manage_topics(world: &World, chat: i64, else_why: &str) -> Result<(), Refusal> {
-    if !world.has_topics(chat) {
-        return Err(bad("the chat is not a forum"));
-    }
-    let chat = &world.chats[&chat];
-    match chat.sort == Sort::Private || chat.rights == Rights::TopicsAdmin {
-        true => Ok(()),
-        false => Err(bad(else_why)),
-    }
-}
-
-fn change_topic(world: &mut World, method: &str, params: &Params) -> Answer {
-    let chat = open_chat(world, params)?;
-    let thread = params.int("message_thread_id").expect("checked");
-    may_manage_topics(world, chat, "not enough rights to manage the topic")?;
-    let chat = world.chat(chat);
-    let Some(topic) = chat.topics.get_mut(&thread) else {
-        return Err(bad("TOPIC_ID_INVALID"));
-    };
-    match method {
-        "deleteForumTopic" => {
-            chat.topics.remove(&thread);
-            chat.messages
-                .retain(|_, entry| entry.thread != Some(thread));
-        }
-        "editForumTopic" => {
-            let name = params.text("name").unwrap_or(&topic.name).to_owned();
-            named(&name)?;
-            if name == topic.name {
-                return Err(bad("TOPIC_NOT_MODIFIED"));
-            }
-            topic.name = name;
-        }
-        _ => {
-            let closed = method == "closeForumTopic";
-            if topic.closed == closed {
-                return Err(bad("TOPIC_NOT_MODIFIED"));
-            }
-            topic.closed = closed;
-        }
-    }
     Ok(json!(true))
 }
 
@@ -318,17 +264,16 @@ fn get_member(world: &World, params: &Params) -> Answer {
     Ok(json!({"user": person.value(), "status": status}))
 }
 
-/// What the vendor says that the bot is in a chat.
+/// The membership of the bot, in the format of the vendor.
 pub fn bot_as_member(rights: Rights, barred: Option<&str>) -> Value {
     let mut member = json!({"user": bot(), "status": "member"});
     if barred.is_some() {
         member["status"] = json!("kicked");
         member["until_date"] = json!(0);
-    } else if rights != Rights::Member {
+    } else if rights.is_admin() {
         member["status"] = json!("administrator");
         let can = [
             "can_manage_chat",
-            "can_delete_messages",
             "can_invite_users",
             "can_pin_messages",
             "can_post_messages",
@@ -348,7 +293,8 @@ pub fn bot_as_member(rights: Rights, barred: Option<&str>) -> Value {
         cannot
             .iter()
             .for_each(|right| member[*right] = json!(false));
-        member["can_manage_topics"] = json!(rights == Rights::TopicsAdmin);
+        member["can_manage_topics"] = json!(rights.can_manage_topics());
+        member["can_delete_messages"] = json!(rights.can_delete_messages());
     }
     member
 }

@@ -1,193 +1,157 @@
-//! Telegram's Bot API, as strict as the vendor's, with a world of chats behind it in which the tests play the people. It has a
-//! thread of its own, so that it serves the built daemon.
+//! A fake of Telegram's Bot API: as strict as the vendor, with a world of chats behind it. Tests play the people there.
 
 mod html;
+mod limits;
 mod methods;
 mod people;
-mod plays;
 mod records;
 mod request;
 mod rules;
 mod send;
-mod tls;
+mod topics;
 mod updates;
 mod world;
 mod writing;
 
-use std::net::TcpListener;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread::JoinHandle;
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
+use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use tokio::sync::{oneshot, watch};
 
-pub use plays::Play;
-pub use records::{BotMessage, Call, Outcome};
-pub use tls::TlsFront;
+pub use super::fake::{Outcome, ScriptedFault, TlsFront};
+pub use limits::{RateLimit, RateLimiter, VendorLimits};
+pub use records::BotMessage;
+pub use rules::CONFLICT;
 pub use world::Rights;
 pub use writing::{ADA, BEN, Person};
 
-use plays::Plays;
+use super::fake::{
+    Answer, Done, FakeServer, FakeState, Place, RecordedCall, Refusal, Vendor, decode_path,
+};
 use request::Params;
-use rules::Refusal;
 use world::World;
 
-/// The token that it wants.
+/// The only token that it accepts.
 pub const TOKEN: &str = "4242424242:AAtest-0123456789abcdefghijklmnopqr";
 pub const BOT_ID: i64 = 4_242_424_242;
 /// The bot's name, without the `@`.
 pub const BOT_NAME: &str = "hermes_test_bot";
 
-struct Stage {
-    world: Mutex<World>,
-    plays: Plays,
-    calls: Mutex<Vec<Call>>,
-    /// Changes whenever a poll that waits should look again.
-    news: watch::Sender<()>,
-}
+/// Fetching a file is a method called `file` in the record.
+pub type BotApi = FakeServer<World>;
 
-impl Stage {
-    fn world(&self) -> MutexGuard<'_, World> {
-        self.world.lock().unwrap()
+type BotState = FakeState<World>;
+
+impl Vendor for World {
+    const POLLS: &'static [&'static str] = &["getUpdates"];
+
+    fn refusal(status: u16, description: &str, retry_after: Option<Duration>) -> Refusal {
+        match retry_after {
+            Some(retry_after) => rules::too_many_requests(retry_after),
+            None => rules::refuse(status, description),
+        }
     }
 
-    fn arrived(&self, method: &str, params: &Params) -> usize {
-        let mut calls = self.calls.lock().unwrap();
-        calls.push(Call::new(method, Value::Object(params.values.clone())));
-        calls.len() - 1
-    }
-
-    fn ended(&self, call: usize, outcome: &Result<Value, Refusal>) {
-        self.calls.lock().unwrap()[call].outcome = match outcome {
-            Ok(value) => Outcome::Done(value.clone()),
-            Err(refusal) => Outcome::Refused(refusal.status, refusal.description.clone()),
+    fn place(call: &RecordedCall) -> Place {
+        let number_or_name = |value: &Value| match value {
+            Value::Null => None,
+            Value::String(name) => Some(name.clone()),
+            number => Some(number.to_string()),
         };
+        // The thread of a topic that is new, or of an answer in a topic, is in the result.
+        let thread = number_or_name(&call.params["message_thread_id"]);
+        let thread = thread.or_else(|| match &call.outcome {
+            Outcome::Done(result) => number_or_name(&result["message_thread_id"]),
+            _ => None,
+        });
+        Place {
+            chat: number_or_name(&call.params["chat_id"]),
+            thread,
+        }
     }
-}
-
-/// Gone when dropped, with all its connections.
-pub struct BotApi {
-    address: String,
-    stage: Arc<Stage>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl BotApi {
     pub fn start() -> BotApi {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        listener.set_nonblocking(true).expect("a socket");
-        let address = listener.local_addr().expect("an address").to_string();
-        let stage = Arc::new(Stage {
-            world: Mutex::default(),
-            plays: Plays::default(),
-            calls: Mutex::default(),
-            news: watch::Sender::new(()),
-        });
-        let router = Router::new()
-            .fallback(answer)
-            .layer(DefaultBodyLimit::max(request::LARGEST))
-            .with_state(stage.clone());
-        let (stop, stopped) = oneshot::channel::<()>();
-        let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .expect("a runtime");
-            runtime.block_on(async {
-                let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
-                tokio::select! {
-                    _ = axum::serve(listener, router) => {}
-                    _ = stopped => {}
-                }
-            });
-        });
-        BotApi {
-            address,
-            stage,
-            stop: Some(stop),
-            thread: Some(thread),
-        }
-    }
-
-    /// Where the vendor's libraries find it.
-    pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        FakeServer::with_routes(World::default(), |state| {
+            Router::new()
+                .fallback(answer)
+                .layer(DefaultBodyLimit::max(request::LARGEST))
+                .with_state(state)
+        })
     }
 
     /// What users of Hermes configure as `extra.base_url`.
     pub fn hermes_base_url(&self) -> String {
-        format!("http://{}/bot", self.address)
+        format!("{}/bot", self.url())
     }
 }
 
-impl Drop for BotApi {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+impl TlsFront {
+    /// What users of Hermes configure as `extra.base_url`.
+    pub fn hermes_base_url(&self) -> String {
+        format!("{}/bot", self.url())
     }
 }
 
-/// What is asked for with which token: a method, or a file.
-enum Wish<'a> {
+/// Does the work, and answers with a result that no library can read.
+pub fn unreadable_result() -> ScriptedFault {
+    let body = json!({"ok": true, "result": {"sent": "in a way that is new"}});
+    ScriptedFault::AnswerAfter(Answer::json(200, &body))
+}
+
+/// Says at once that there are no updates, however long the client would wait.
+pub fn no_updates() -> ScriptedFault {
+    ScriptedFault::Answer(Answer::json(200, &json!({"ok": true, "result": []})))
+}
+
+/// What a request asks for, and the token in its path.
+enum Target<'a> {
     Method(&'a str, &'a str),
     File(&'a str, &'a str),
 }
 
-impl Wish<'_> {
-    fn of(path: &str) -> Option<Wish<'_>> {
-        match path.strip_prefix("/file/bot") {
-            Some(file) => file.split_once('/').map(|(t, path)| Wish::File(t, path)),
+impl Target<'_> {
+    /// `None` if the path has no token that looks like one.
+    fn of(path: &str) -> Option<Target<'_>> {
+        let (target, token) = match path.strip_prefix("/file/bot") {
+            Some(file) => {
+                let (token, path) = file.split_once('/')?;
+                (Target::File(token, path), token)
+            }
             None => {
                 let (token, method) = path.strip_prefix("/bot")?.split_once('/')?;
-                Some(Wish::Method(token, method))
+                (Target::Method(token, method), token)
             }
-        }
+        };
+        let (id, secret) = token.split_once(':')?;
+        let number = !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
+        (number && !secret.is_empty()).then_some(target)
     }
 }
 
-async fn answer(State(stage): State<Arc<Stage>>, request: Request) -> Response {
-    let path = request::decoded(request.uri().path());
-    let wish = Wish::of(&path);
-    let token = match wish {
-        Some(Wish::Method(token, _) | Wish::File(token, _)) => token,
-        None => "",
-    };
-    let well_formed = token.split_once(':').is_some_and(|(id, secret)| {
-        !secret.is_empty() && !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit())
-    });
-    let Some(wish) = wish.filter(|_| well_formed) else {
-        return Refusal::new(404, "Not Found").into_response();
-    };
-    match wish {
-        Wish::File(token, file) => {
-            let call = stage.arrived("file", &Params::default());
-            let authorized = authorize(token);
-            let doing = async { fetch(&stage, file) };
-            let body = match run(&stage, "file", call, authorized, doing).await {
-                Ok(body) => body,
-                Err(response) => return response,
-            };
-            let number = body.as_u64().expect("a file's number") as usize;
-            stage.world().files[number].bytes.clone().into_response()
+async fn answer(State(state): State<Arc<BotState>>, request: Request) -> Response {
+    let path = decode_path(request.uri().path());
+    match Target::of(&path) {
+        None => rules::refuse(404, "Not Found").into_response(),
+        Some(Target::File(token, file)) => {
+            let work = async { fetch(&state, file) };
+            let allowed = authorize(token);
+            state.serve("file", json!({}), allowed, work).await
         }
-        Wish::Method(token, name) => {
+        Some(Target::Method(token, name)) => {
             let Some((method, wanted)) = rules::method(name) else {
-                return Refusal::new(404, "Not Found: method not found").into_response();
+                return rules::refuse(404, "Not Found: method not found").into_response();
             };
             let (params, checked) = request::read(method, &wanted, request).await;
-            let call = stage.arrived(method, &params);
             let allowed = authorize(token).and(checked);
-            let doing = perform(&stage, method, &params);
-            match run(&stage, method, call, allowed, doing).await {
-                Ok(result) => axum::Json(json!({"ok": true, "result": result})).into_response(),
-                Err(response) => response,
-            }
+            let work = perform(&state, method, &params);
+            let recorded = Value::Object(params.values.clone());
+            state.serve(method, recorded, allowed, work).await
         }
     }
 }
@@ -195,64 +159,26 @@ async fn answer(State(stage): State<Arc<Stage>>, request: Request) -> Response {
 fn authorize(token: &str) -> Result<(), Refusal> {
     match token == TOKEN {
         true => Ok(()),
-        false => Err(Refusal::unauthorized()),
+        false => Err(rules::refuse(401, "Unauthorized")),
     }
 }
 
-/// A call that is underway. When it goes without having been done, it never will be.
-struct Underway<'a>(&'a Stage, usize);
-
-impl Drop for Underway<'_> {
-    fn drop(&mut self) {
-        let outcome = &mut self.0.calls.lock().unwrap()[self.1].outcome;
-        if *outcome == Outcome::Arrived {
-            *outcome = Outcome::Abandoned;
-        }
-    }
+async fn perform(state: &BotState, method: &str, params: &Params) -> Result<Done, Refusal> {
+    let result = match method {
+        "getUpdates" => updates::get(state, params).await?,
+        _ => methods::perform(&mut state.world(), method, params)?,
+    };
+    let answer = Answer::json(200, &json!({"ok": true, "result": result}));
+    Ok(Done { result, answer })
 }
 
-/// Does what is asked, unless it is not allowed or the play is another.
-async fn run(
-    stage: &Arc<Stage>,
-    method: &str,
-    call: usize,
-    allowed: Result<(), Refusal>,
-    doing: impl Future<Output = Result<Value, Refusal>>,
-) -> Result<Value, Response> {
-    if let Err(refusal) = allowed {
-        stage.ended(call, &Err(refusal.clone()));
-        return Err(refusal.into_response());
-    }
-    let _underway = Underway(stage, call);
-    stage.plays.pass().await;
-    let play = stage.plays.next(method);
-    if let Some(response) = plays::before(play.as_ref()).await {
-        if let Some(refusal) = response.refusal {
-            stage.ended(call, &Err(refusal));
-        }
-        return Err(response.response);
-    }
-    let done = doing.await;
-    stage.ended(call, &done);
-    plays::after(play.as_ref()).await;
-    match (play, done) {
-        (Some(Play::Strange), Ok(_)) => Ok(json!({"sent": "in a way that is new"})),
-        (_, done) => done.map_err(IntoResponse::into_response),
-    }
-}
-
-async fn perform(stage: &Arc<Stage>, method: &str, params: &Params) -> Result<Value, Refusal> {
-    match method {
-        "getUpdates" => updates::get(stage, params).await,
-        _ => methods::perform(&mut stage.world(), method, params),
-    }
-}
-
-/// The number of a file.
-fn fetch(stage: &Stage, path: &str) -> Result<Value, Refusal> {
-    let world = stage.world();
-    let number = world.files.iter().position(|file| file.path == path);
-    number
-        .map(|number| json!(number))
-        .ok_or_else(|| Refusal::new(404, "Not Found"))
+fn fetch(state: &BotState, path: &str) -> Result<Done, Refusal> {
+    let world = state.world();
+    let file = world.files.iter().find(|file| file.path == path);
+    let bytes: Option<Bytes> = file.map(|file| file.bytes.clone());
+    let bytes = bytes.ok_or_else(|| rules::refuse(404, "Not Found"))?;
+    Ok(Done {
+        result: json!(path),
+        answer: Answer::new(200, "application/octet-stream", bytes),
+    })
 }

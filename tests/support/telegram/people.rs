@@ -1,25 +1,20 @@
-//! What people do in the chats, and to the bot.
+//! The people in the chats: what they do there and to the bot.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::world::{Query, Rights, Sort, World, now};
+use super::limits::{RateLimit, VendorLimits};
+use super::world::{ChatKind, Query, Rights, World, now};
 use super::writing::{ADA, Person, found_in};
 use super::{BotApi, methods};
 
 impl BotApi {
-    fn change<T>(&self, change: impl FnOnce(&mut World) -> T) -> T {
-        let changed = change(&mut self.stage.world());
-        self.stage.news.send_replace(());
-        changed
-    }
-
-    /// A chat with somebody who has started the bot. Its number is the person's.
+    /// A private chat with a person who has started the bot. It has the id of the person.
     pub fn private(&self, person: &Person) -> i64 {
         self.change(|world| {
             let (id, name) = (person.id, person.name);
-            world.put_chat(id, Sort::Private, name, person.username, Rights::Member);
+            world.put_chat(id, ChatKind::Private, name, person.username, Rights::Member);
             world.meet(id, person);
         });
         person.id
@@ -31,32 +26,32 @@ impl BotApi {
     }
 
     pub fn group(&self, title: &str) -> i64 {
-        self.change(|world| world.add_chat(Sort::Group, title, Rights::Member))
+        self.change(|world| world.add_chat(ChatKind::Group, title, Rights::Member))
     }
 
     pub fn supergroup(&self, title: &str) -> i64 {
-        self.change(|world| world.add_chat(Sort::Supergroup, title, Rights::Member))
+        self.change(|world| world.add_chat(ChatKind::Supergroup, title, Rights::Member))
     }
 
     pub fn forum(&self, title: &str, rights: Rights) -> i64 {
-        self.change(|world| world.add_chat(Sort::Forum, title, rights))
+        self.change(|world| world.add_chat(ChatKind::Forum, title, rights))
     }
 
-    /// A channel where the bot may post. It can be named as well as numbered.
+    /// A channel where the bot may post. The bot can call it by its name too.
     pub fn channel(&self, title: &str, name: &str) -> i64 {
         self.change(|world| {
-            let id = world.add_chat(Sort::Channel, title, Rights::Admin);
+            let id = world.add_chat(ChatKind::Channel, title, Rights::Admin);
             world.chat(id).username = Some(name.to_owned());
             id
         })
     }
 
-    /// Somebody writes, in a topic or outside of topics. In a channel, the channel does.
+    /// A person writes, in a topic or outside of topics. In a channel, the channel is the sender.
     pub fn says(&self, chat: i64, thread: Option<i64>, person: &Person, text: &str) -> i64 {
         self.writes(chat, person).thread(thread).text(text).send()
     }
 
-    /// Somebody changes what they wrote.
+    /// A person edits the text of a message.
     pub fn edits(&self, chat: i64, message: i64, text: &str) {
         self.change(|world| {
             let entry = world.chat(chat).messages.get_mut(&message);
@@ -73,7 +68,7 @@ impl BotApi {
         });
     }
 
-    /// Somebody changes what they wrote below a file.
+    /// A person edits the caption of a file.
     pub fn edits_caption(&self, chat: i64, message: i64, caption: &str) {
         self.change(|world| {
             let entry = world.chat(chat).messages.get_mut(&message);
@@ -100,7 +95,7 @@ impl BotApi {
             let mut messages = Vec::new();
             for (picture, caption) in pictures.iter().zip(captions) {
                 if group.is_empty() {
-                    group = format!("1380{}", api.stage.world().files.len());
+                    group = format!("1380{}", api.world().files.len());
                 }
                 let writing = api.writes(chat, person).thread(thread).text(caption);
                 let writing = writing.file("photo", "photo.jpg", picture);
@@ -110,7 +105,7 @@ impl BotApi {
         })
     }
 
-    /// Somebody presses a button, named by its label or its data. Gives the number of the query.
+    /// A person presses a button, given by its label or its data. Gives the id of the query.
     pub fn presses(&self, chat: i64, message: i64, person: &Person, button: &str) -> String {
         let data = self.change(|world| {
             let message = world.chat(chat).messages[&message].value.clone();
@@ -127,7 +122,7 @@ impl BotApi {
         self.presses_with(chat, message, person, &data)
     }
 
-    /// Somebody's own program presses a button, with data that it makes up.
+    /// The client of a person presses a button with data of its own.
     pub fn presses_with(&self, chat: i64, message: i64, person: &Person, data: &str) -> String {
         self.change(|world| {
             world.meet(chat, person);
@@ -149,7 +144,7 @@ impl BotApi {
         })
     }
 
-    /// Somebody opens a topic. Gives its number.
+    /// A person opens a topic. Gives its id.
     pub fn opens_topic(&self, chat: i64, person: &Person, name: &str) -> i64 {
         self.change(|world| {
             assert!(world.has_topics(chat), "no topics there");
@@ -160,24 +155,24 @@ impl BotApi {
         })
     }
 
-    /// Somebody joins a group, which the group is told.
+    /// A person joins a group. The group gets a message about it.
     pub fn joins(&self, chat: i64, person: &Person) -> i64 {
         self.change(|world| {
             world.meet(chat, person);
             let (id, mut message) = world.head(chat, person.value(), None, None, now());
             message.insert("new_chat_members".to_owned(), json!([person.value()]));
             let message = Value::Object(message);
-            world.stand(chat, id, None, false, message.clone());
+            world.insert_message(chat, id, None, false, message.clone());
             world.mailbox.put("message", message);
             id
         })
     }
 
-    /// A group becomes a supergroup, of which both are told unless it is done without a word. Gives the number of the new one.
+    /// A group becomes a supergroup. Both get a message about it; the bot gets an update only if `told`. Gives the new id.
     pub fn upgrades(&self, group: i64, told: bool) -> i64 {
         self.change(|world| {
             let title = world.chat(group).title.clone();
-            let new = world.add_chat(Sort::Supergroup, &title, Rights::Member);
+            let new = world.add_chat(ChatKind::Supergroup, &title, Rights::Member);
             world.upgraded.insert(group, new);
             for (chat, field, other) in [
                 (group, "migrate_to_chat_id", new),
@@ -186,7 +181,7 @@ impl BotApi {
                 let (id, mut message) = world.head(chat, ADA.value(), None, None, now());
                 message.insert(field.to_owned(), json!(other));
                 let message = Value::Object(message);
-                world.stand(chat, id, None, false, message.clone());
+                world.insert_message(chat, id, None, false, message.clone());
                 if told {
                     world.mailbox.put("message", message);
                 }
@@ -195,26 +190,26 @@ impl BotApi {
         })
     }
 
-    /// What happens in it arrives together, as after a pause of the connection.
+    /// All updates of `happens` arrive together, as after a break of the connection.
     pub fn at_once<T>(&self, happens: impl FnOnce(&BotApi) -> T) -> T {
-        self.change(|world| world.mailbox.kept_back = Some(Vec::new()));
+        self.change(|world| world.mailbox.held_back = Some(Vec::new()));
         let happened = happens(self);
         self.change(|world| {
-            let kept = world.mailbox.kept_back.take().expect("kept back above");
+            let kept = world.mailbox.held_back.take().expect("kept back above");
             kept.into_iter()
                 .for_each(|update| world.mailbox.number(update));
         });
         happened
     }
 
-    /// What happens in it arrives together, the last first.
+    /// All updates of `happens` arrive together, the last first.
     pub fn backwards<T>(&self, happens: impl FnOnce(&BotApi) -> T) -> T {
         self.at_once(|api| {
             let happened = happens(api);
             api.change(|world| {
                 world
                     .mailbox
-                    .kept_back
+                    .held_back
                     .as_mut()
                     .expect("kept back")
                     .reverse()
@@ -223,7 +218,7 @@ impl BotApi {
         })
     }
 
-    /// The last update comes once more under its own number, though it was confirmed.
+    /// The last update arrives again with the same id, although it was confirmed.
     pub fn repeat_last(&self) {
         self.change(|world| {
             let last = world.mailbox.all.last().expect("an update").clone();
@@ -239,7 +234,7 @@ impl BotApi {
         });
     }
 
-    /// An update that comes whether or not its kind is wanted, and whatever it says.
+    /// An update with any content, even of a kind that the bot does not want.
     pub fn brings(&self, kind: &str, content: Value) {
         self.change(|world| {
             let allowed = world.mailbox.allowed.take();
@@ -248,36 +243,41 @@ impl BotApi {
         });
     }
 
-    /// So many messages are taken in a second.
+    /// Refuses messages beyond these limits from now on.
+    pub fn enforce_limits(&self, limits: VendorLimits) {
+        self.change(|world| world.limiter.limits = limits);
+    }
+
+    /// Allows so many messages a second to all chats together.
     pub fn limit(&self, per_second: usize) {
-        self.change(|world| world.limits.overall = Some(per_second));
+        let limit = RateLimit::new(per_second, Duration::from_secs(1));
+        self.change(|world| world.limiter.limits.overall = Some(limit));
     }
 
-    /// So many messages are taken in any one chat within a time.
+    /// Allows so many messages to each chat in any such time.
     pub fn limit_chat(&self, count: usize, within: Duration) {
-        self.change(|world| world.limits.chat = Some((count, within)));
+        let limit = RateLimit::new(count, within);
+        self.change(|world| {
+            world.limiter.limits.group = Some(limit);
+            world.limiter.limits.private_chat = Some(limit);
+        });
     }
 
-    /// A webhook that somebody has set elsewhere; with one there is no polling.
+    /// Sets a webhook, as another program would. While there is one, polls are refused.
     pub fn webhook(&self, url: &str) {
         self.change(|world| url.clone_into(&mut world.webhook));
     }
 
-    /// From now on every file is said to be there.
+    /// From now on `getFile` gives this path for all files.
     pub fn keeps_files_at(&self, path: &str) {
         self.change(|world| world.local_file = Some(path.to_owned()));
     }
 
     pub fn delete_topic(&self, chat: i64, thread: i64) {
-        self.change(|world| {
-            let chat = world.chat(chat);
-            chat.topics.remove(&thread).expect("a topic");
-            chat.messages
-                .retain(|_, entry| entry.thread != Some(thread));
-        });
+        self.change(|world| world.delete_topic(chat, thread));
     }
 
-    /// Somebody blocks the bot.
+    /// A person blocks the bot.
     pub fn block(&self, person: &Person) {
         self.bar(person.id, Some("bot was blocked by the user"));
     }
@@ -286,9 +286,9 @@ impl BotApi {
         self.bar(person.id, None);
     }
 
-    /// The bot is thrown out of a group.
+    /// A person removes the bot from a group.
     pub fn kick(&self, chat: i64) {
-        let why = match self.change(|world| world.chat(chat).kind()) {
+        let why = match self.change(|world| world.chat(chat).type_name()) {
             "group" => "bot was kicked from the group chat",
             "channel" => "bot was kicked from the channel chat",
             _ => "bot was kicked from the supergroup chat",
@@ -300,12 +300,12 @@ impl BotApi {
         self.as_member(chat, |world| world.chat(chat).barred = why);
     }
 
-    /// The bot is no administrator any more.
+    /// The bot is no longer an administrator.
     pub fn revoke_rights(&self, chat: i64) {
         self.as_member(chat, |world| world.chat(chat).rights = Rights::Member);
     }
 
-    /// Changes what the bot is in a chat, which it is told.
+    /// Changes the membership of the bot in a chat. The bot gets an update about it.
     fn as_member(&self, chat: i64, change: impl FnOnce(&mut World)) {
         self.change(|world| {
             let is = |world: &mut World| {

@@ -1,47 +1,12 @@
-//! What tests look at: the calls, and what the chats look like.
-
-use std::time::Instant;
+//! What tests see of the chats.
 
 use axum::body::Bytes;
 use serde_json::Value;
 
 use super::BotApi;
 use super::world::{Entry, Query, SentFile, Topic};
-use crate::support::until;
 
-/// A call as it came, whatever became of it.
-#[derive(Debug, Clone)]
-pub struct Call {
-    /// As the documentation spells it; `file` for the content of one.
-    pub method: String,
-    pub params: Value,
-    pub at: Instant,
-    pub outcome: Outcome,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum Outcome {
-    /// It is underway and not done yet.
-    Arrived,
-    /// It was not done, and somebody hung up.
-    Abandoned,
-    /// It was done, whether or not somebody heard of it.
-    Done(Value),
-    Refused(u16, String),
-}
-
-impl Call {
-    pub fn new(method: &str, params: Value) -> Call {
-        Call {
-            method: method.to_owned(),
-            params,
-            at: Instant::now(),
-            outcome: Outcome::Arrived,
-        }
-    }
-}
-
-/// A message of the bot as it stands in the chat now.
+/// A message of the bot as it is now.
 #[derive(Debug, Clone)]
 pub struct BotMessage {
     pub id: i64,
@@ -56,7 +21,7 @@ pub struct BotMessage {
     pub edits: usize,
     pub silent: bool,
     pub file: Option<SentFile>,
-    /// What it answers; the beginning of a topic does not count.
+    /// The message that it answers. The first message of a topic does not count.
     pub reply_to: Option<i64>,
 }
 
@@ -91,19 +56,9 @@ impl BotMessage {
 }
 
 impl BotApi {
-    pub fn calls(&self) -> Vec<Call> {
-        self.stage.calls.lock().unwrap().clone()
-    }
-
-    pub fn calls_of(&self, method: &str) -> Vec<Call> {
-        let mut calls = self.calls();
-        calls.retain(|call| call.method == method);
-        calls
-    }
-
-    /// What the bot has written in a topic, or outside of topics, and has not deleted.
+    /// The messages of the bot in a topic, or outside of topics.
     pub fn messages_in(&self, chat: i64, thread: Option<i64>) -> Vec<BotMessage> {
-        let mut world = self.stage.world();
+        let mut world = self.world();
         let messages = world.chat(chat).messages.iter();
         messages
             .filter(|(_, entry)| entry.by_bot && entry.thread == thread)
@@ -113,41 +68,41 @@ impl BotApi {
     }
 
     pub fn topics(&self, chat: i64) -> Vec<Topic> {
-        let mut world = self.stage.world();
+        let mut world = self.world();
         world.chat(chat).topics.values().cloned().collect()
     }
 
-    /// What the bot was seen doing, such as `typing`, and in which topic.
+    /// The chat actions of the bot, such as `typing`, each with its topic.
     pub fn actions(&self, chat: i64) -> Vec<(Option<i64>, String)> {
-        self.stage.world().chat(chat).actions.clone()
+        self.world().chat(chat).actions.clone()
     }
 
     /// The bot's reactions to a message.
     pub fn reactions(&self, chat: i64, message: i64) -> Vec<String> {
-        let mut world = self.stage.world();
+        let mut world = self.world();
         world.chat(chat).messages[&message].reactions.clone()
     }
 
-    /// The commands that are offered where nothing else is set, with their descriptions.
+    /// The commands of the default scope, with their descriptions.
     pub fn menu(&self) -> Vec<(String, String)> {
         self.menu_for("default", "")
     }
 
     pub fn menu_for(&self, scope: &str, language: &str) -> Vec<(String, String)> {
-        let world = self.stage.world();
+        let world = self.world();
         let mut menus = world.menus.iter();
         let menu = menus.find(|menu| menu.scope == scope && menu.language == language);
         menu.map(|menu| menu.commands.clone()).unwrap_or_default()
     }
 
-    /// What was answered to presses of buttons.
+    /// All presses of buttons, with their answers.
     pub fn queries(&self) -> Vec<Query> {
-        self.stage.world().queries.clone()
+        self.world().queries.clone()
     }
 
-    /// Updates that nobody has confirmed.
+    /// How many updates are not confirmed.
     pub fn unconfirmed(&self) -> usize {
-        self.stage.world().mailbox.pending.len()
+        self.world().mailbox.pending.len()
     }
 
     pub fn until_message(
@@ -156,31 +111,15 @@ impl BotApi {
         thread: Option<i64>,
         is: impl Fn(&BotMessage) -> bool,
     ) -> BotMessage {
-        until("a message of the bot", || {
+        self.until("a message of the bot", || {
             self.messages_in(chat, thread).into_iter().find(&is)
         })
     }
 
-    /// Waits until there have been so many calls of a method.
-    pub fn until_calls(&self, method: &str, count: usize) -> Vec<Call> {
-        until(method, || {
-            Some(self.calls_of(method)).filter(|calls| calls.len() >= count)
-        })
-    }
-
-    /// Waits until no call is underway, as after the daemon's end.
-    pub fn until_quiet(&self) {
-        until("nobody calling", || {
-            let calls = self.calls();
-            let quiet = calls.iter().all(|call| call.outcome != Outcome::Arrived);
-            quiet.then_some(())
-        });
-    }
-
-    /// Waits until somebody has taken everything that there is and polls for more.
+    /// Waits until a client has received all updates and polls for more.
     pub fn until_polled(&self) {
-        until("a poll", || {
-            let mailbox = &self.stage.world().mailbox;
+        self.until("a poll", || {
+            let mailbox = &self.world().mailbox;
             let idle = mailbox.pending.is_empty() && mailbox.again.is_empty();
             mailbox.waiting.filter(|_| idle)
         });

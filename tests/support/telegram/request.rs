@@ -1,20 +1,10 @@
-//! Requests as they come: JSON, or forms with files. What is in them is brought into one shape and checked.
+//! The parameters of a request, JSON or form: brought into one shape and checked.
 
-use axum::body::Bytes;
-use axum::extract::multipart::MultipartError;
-use axum::extract::{FromRequest, Multipart, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::extract::Request;
 use serde_json::{Map, Value};
 
-use super::rules::{self, Kind, Parameter, Refusal, bad};
-
-/// A file that came with a request, under the name of its part.
-#[derive(Debug, Clone)]
-pub struct Upload {
-    part: String,
-    pub name: String,
-    pub bytes: Bytes,
-}
+use super::rules::{self, Kind, Parameter, bad};
+use crate::support::fake::{BodyError, Refusal, RequestBody, Upload};
 
 /// The parameters of a call, each of its kind.
 #[derive(Debug, Clone, Default)]
@@ -44,68 +34,41 @@ impl Params {
         self.values.get(name)?.as_array()
     }
 
-    /// What was uploaded for this parameter.
+    /// The upload for this parameter.
     pub fn upload(&self, name: &str) -> Option<&Upload> {
         let part = self.text(name)?.strip_prefix(ATTACHED)?;
         self.uploads.iter().find(|upload| upload.part == part)
     }
 }
 
-/// What a parameter says whose file is another part.
+/// The start of a value that names another part.
 const ATTACHED: &str = "attach://";
 
-/// The largest request that is taken.
+/// The largest request, in bytes.
 pub const LARGEST: usize = 50 << 20;
 
 /// The parameters as they were sent, and whether they are all text, as in forms.
 async fn raw(request: Request) -> Result<(Params, bool), Refusal> {
-    let kind = request.headers().get(CONTENT_TYPE);
-    let kind = kind.and_then(|kind| kind.to_str().ok());
-    let kind = kind.unwrap_or_default().to_owned();
-    let mut params = Params::default();
-    if kind.starts_with("multipart/form-data") {
-        let malformed = |e: MultipartError| match e.status().as_u16() {
-            413 => Refusal::new(413, "Request Entity Too Large"),
-            _ => bad(format!("can't parse the form: {}", e.body_text())),
-        };
-        let mut form = Multipart::from_request(request, &())
-            .await
-            .map_err(|e| bad(format!("can't parse the form: {e}")))?;
-        while let Some(field) = form.next_field().await.map_err(malformed)? {
-            let part = field.name().unwrap_or_default().to_owned();
-            let name = field.file_name().map(str::to_owned);
-            let bytes = field.bytes().await.map_err(malformed)?;
-            let value = match name {
-                Some(name) => {
-                    let value = format!("{ATTACHED}{part}");
-                    params.uploads.push(Upload {
-                        part: part.clone(),
-                        name,
-                        bytes,
-                    });
-                    value
-                }
-                None => String::from_utf8(bytes.into())
-                    .map_err(|_| bad("strings must be encoded in UTF-8"))?,
-            };
-            params.values.insert(part, Value::String(value));
-        }
-        return Ok((params, true));
+    let body = RequestBody::read(request, LARGEST).await;
+    let mut body = body.map_err(|e| match e {
+        BodyError::TooLarge => rules::refuse(413, "Request Entity Too Large"),
+        BodyError::BadJson(why) => bad(format!("can't parse the request as a JSON object: {why}")),
+        BodyError::BadForm(why) => bad(format!("can't parse the form: {why}")),
+        BodyError::NotText => bad("strings must be encoded in UTF-8"),
+        BodyError::UnknownContentType(kind) => bad(format!("unsupported Content-Type \"{kind}\"")),
+    })?;
+    for upload in &body.uploads {
+        let value = Value::String(format!("{ATTACHED}{}", upload.part));
+        body.fields.insert(upload.part.clone(), value);
     }
-    let body = axum::body::to_bytes(request.into_body(), LARGEST).await;
-    let body = body.map_err(|_| Refusal::new(413, "Request Entity Too Large"))?;
-    if !body.is_empty() {
-        if !kind.starts_with("application/json") {
-            return Err(bad(format!("unsupported Content-Type \"{kind}\"")));
-        }
-        let object: Map<String, Value> = serde_json::from_slice(&body)
-            .map_err(|e| bad(format!("can't parse the request as a JSON object: {e}")))?;
-        params.values = object;
-    }
-    Ok((params, false))
+    let params = Params {
+        values: body.fields,
+        uploads: body.uploads,
+    };
+    Ok((params, body.is_form))
 }
 
-/// Reads what a method wants. What is there is given even when it is refused, so that it can be recorded.
+/// Reads and checks the parameters of a method. Gives them even if it refuses them, for the record.
 pub async fn read(
     method: &str,
     wanted: &[Parameter],
@@ -170,12 +133,12 @@ fn check(
     rules::objects(method, params)
 }
 
-/// Whether only the part itself speaks of it: an upload that nothing asked for.
+/// Whether no parameter names this upload.
 fn is_alone(name: &str, attached: &[String]) -> bool {
     attached.iter().filter(|part| *part == name).count() == 1
 }
 
-/// Forms have text only; what is not text is written as JSON.
+/// A form has text only. Other values are JSON in it.
 fn from_text(kind: Kind, value: &mut Value) {
     if matches!(kind, Kind::Text | Kind::File) {
         return;
@@ -188,23 +151,4 @@ fn from_text(kind: Kind, value: &mut Value) {
     if let Some(Ok(meant)) = meant {
         *value = meant;
     }
-}
-
-/// The address as it was meant: clients encode slashes in the paths of files.
-pub fn decoded(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let code = (*first == b'%')
-            .then(|| tail.get(..2))
-            .flatten()
-            .and_then(|code| std::str::from_utf8(code).ok())
-            .and_then(|code| u8::from_str_radix(code, 16).ok());
-        rest = match code {
-            Some(_) => &tail[2..],
-            None => tail,
-        };
-        bytes.push(code.unwrap_or(*first));
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -1,78 +1,52 @@
-//! What the vendor refuses, in the vendor's words; and what the vendor would let pass though it is a mistake: parameters that
-//! no method has.
+//! What the vendor refuses, in the vendor's words. Parameters that a method does not have are refused too: the vendor would
+//! ignore them, and they are mistakes.
 
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
 
 use super::request::Params;
+use crate::support::fake::{Answer, Refusal};
 
-#[derive(Debug, Clone)]
-pub struct Refusal {
-    pub status: u16,
-    pub description: String,
-    pub retry_after: Option<u64>,
-    /// The chat that a group has become.
-    pub migrate_to: Option<i64>,
+pub const CONFLICT: &str = "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running";
+
+/// A refusal in the vendor's format.
+pub fn refuse(status: u16, description: impl Into<String>) -> Refusal {
+    refuse_with(status, description.into(), None)
 }
 
-impl Refusal {
-    pub fn new(status: u16, description: impl Into<String>) -> Refusal {
-        Refusal {
-            status,
-            description: description.into(),
-            retry_after: None,
-            migrate_to: None,
-        }
+fn refuse_with(status: u16, description: String, parameters: Option<Value>) -> Refusal {
+    let mut body = json!({
+        "ok": false,
+        "error_code": status,
+        "description": description,
+    });
+    if let Some(parameters) = parameters {
+        body["parameters"] = parameters;
     }
-
-    pub fn upgraded(migrate_to: i64) -> Refusal {
-        Refusal {
-            migrate_to: Some(migrate_to),
-            ..bad("group chat was upgraded to a supergroup chat")
-        }
-    }
-
-    pub fn too_many(retry_after: u64) -> Refusal {
-        Refusal {
-            retry_after: Some(retry_after),
-            ..Refusal::new(429, format!("Too Many Requests: retry after {retry_after}"))
-        }
-    }
-
-    pub fn conflict() -> Refusal {
-        Refusal::new(
-            409,
-            "Conflict: terminated by other getUpdates request; make sure that only one bot instance is running",
-        )
-    }
-
-    pub fn unauthorized() -> Refusal {
-        Refusal::new(401, "Unauthorized")
+    Refusal {
+        description,
+        answer: Answer::json(status, &body),
     }
 }
 
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        let mut body = json!({
-            "ok": false,
-            "error_code": self.status,
-            "description": self.description,
-        });
-        if let Some(after) = self.retry_after {
-            body["parameters"] = json!({"retry_after": after});
-        }
-        if let Some(id) = self.migrate_to {
-            body["parameters"] = json!({"migrate_to_chat_id": id});
-        }
-        let status = StatusCode::from_u16(self.status).expect("a status");
-        (status, axum::Json(body)).into_response()
-    }
-}
-
-/// What is wrong with a request, as a refusal.
+/// The request is wrong, for this reason.
 pub fn bad(why: impl std::fmt::Display) -> Refusal {
-    Refusal::new(400, format!("Bad Request: {why}"))
+    refuse(400, format!("Bad Request: {why}"))
+}
+
+/// The group has become this supergroup.
+pub fn upgraded(migrate_to: i64) -> Refusal {
+    let description = "Bad Request: group chat was upgraded to a supergroup chat";
+    let parameters = json!({"migrate_to_chat_id": migrate_to});
+    refuse_with(400, description.to_owned(), Some(parameters))
+}
+
+/// The vendor counts in whole seconds.
+pub fn too_many_requests(retry_after: Duration) -> Refusal {
+    let seconds = retry_after.as_secs_f64().ceil().max(1.0) as u64;
+    let description = format!("Too Many Requests: retry after {seconds}");
+    refuse_with(429, description, Some(json!({"retry_after": seconds})))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +75,7 @@ const fn may(name: &'static str, kind: Kind) -> Parameter {
     (name, kind, false)
 }
 
-/// What everything that sends a message has.
+/// The parameters of all methods that send a message.
 const SENDING: [Parameter; 11] = [
     must("chat_id", Chat),
     may("business_connection_id", Text),
@@ -116,14 +90,14 @@ const SENDING: [Parameter; 11] = [
     may("reply_markup", Object),
 ];
 
-/// What everything that sends a file has beside.
+/// Further parameters of all methods that send a file.
 const CAPTION: [Parameter; 3] = [
     may("caption", Text),
     may("parse_mode", Text),
     may("caption_entities", List),
 ];
 
-/// What everything about one message has.
+/// The parameters of all methods about one message.
 const MESSAGE: [Parameter; 2] = [must("chat_id", Chat), must("message_id", Int)];
 
 const TOPIC: [Parameter; 2] = [must("chat_id", Chat), must("message_thread_id", Int)];
@@ -302,7 +276,7 @@ const METHODS: &[(&str, &[&[Parameter]])] = &[
     ),
 ];
 
-/// The method as the documentation spells it, with its parameters; case does not matter to the vendor.
+/// The method as the documentation spells it, with its parameters. The vendor ignores case.
 pub fn method(name: &str) -> Option<(&'static str, Vec<Parameter>)> {
     let known = METHODS
         .iter()
@@ -423,6 +397,6 @@ pub const ACTIONS: [&str; 11] = [
     "upload_video_note",
 ];
 
-/// What one can react with, parted by blanks.
+/// All reactions, separated by blanks.
 pub const REACTIONS: &str = "❤ 👍 👎 🔥 🥰 👏 😁 🤔 🤯 😱 🤬 😢 🎉 🤩 🤮 💩 🙏 👌 🕊 🤡 🥱 🥴 😍 🐳 ❤‍🔥 🌚 🌭 💯 🤣 ⚡ 🍌 \
     🏆 💔 🤨 😐 🍓 🍾 💋 🖕 😈 😴 😭 🤓 👻 👨‍💻 👀 🎃 🙈 😇 😨 🤝 ✍ 🤗 🫡 🎅 🎄 ☃ 💅 🤪 🗿 🆒 💘 🙉 🦄 😘 💊 🙊 😎 👾 🤷‍♂ 🤷 🤷‍♀ 😡";

@@ -1,6 +1,4 @@
-//! Messages of the bot: sent and edited.
-
-use std::time::{Duration, Instant};
+//! Messages of the bot: sending and editing.
 
 use axum::body::Bytes;
 use serde_json::{Map, Value, json};
@@ -8,12 +6,13 @@ use serde_json::{Map, Value, json};
 use super::html::{self, Formatted};
 use super::methods::{chat_of, open_chat};
 use super::request::Params;
-use super::rules::{Refusal, bad};
-use super::world::{Rights, SentFile, World, bot, now};
+use super::rules::bad;
+use super::world::{SentFile, World, bot, now};
+use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
 
-/// The topic that is meant. The general topic of a forum is meant by leaving it out, and has no number.
+/// The topic of a call. A call without one goes to the general topic of a forum, which has no id.
 pub fn thread_of(world: &World, chat: i64, params: &Params) -> Result<Option<i64>, Refusal> {
     let Some(thread) = params.int("message_thread_id") else {
         return Ok(None);
@@ -22,7 +21,9 @@ pub fn thread_of(world: &World, chat: i64, params: &Params) -> Result<Option<i64
     let topic = chat.topics.get(&thread);
     match topic.filter(|_| world.has_topics(chat.id)) {
         None => Err(bad("message thread not found")),
-        Some(topic) if topic.closed && chat.rights == Rights::Member => Err(bad("TOPIC_CLOSED")),
+        Some(topic) if topic.closed && !topic.by_bot && !chat.rights.can_manage_topics() => {
+            Err(bad("TOPIC_CLOSED"))
+        }
         Some(_) => Ok(Some(thread)),
     }
 }
@@ -68,9 +69,9 @@ fn place(world: &mut World, params: &Params) -> Result<Place, Refusal> {
     let chat = open_chat(world, params)?;
     let thread = thread_of(world, chat, params)?;
     let reply_to = replied(world, chat, params)?;
-    // An answer is where the question is.
+    // A reply goes to the topic of its message.
     let thread = thread.or_else(|| world.chats[&chat].messages[&reply_to?].thread);
-    within_limits(world, chat)?;
+    world.count_message(chat)?;
     let (id, head) = world.head(chat, bot(), thread, reply_to, now());
     Ok(Place {
         chat,
@@ -78,32 +79,6 @@ fn place(world: &mut World, params: &Params) -> Result<Place, Refusal> {
         thread,
         head,
     })
-}
-
-/// Counts a message, unless there have been too many.
-fn within_limits(world: &mut World, chat: i64) -> Result<(), Refusal> {
-    let limits = &mut world.limits;
-    let now = Instant::now();
-    let rules = [
-        limits
-            .overall
-            .map(|count| (count, Duration::from_secs(1), None)),
-        limits
-            .chat
-            .map(|(count, within)| (count, within, Some(chat))),
-    ];
-    for (count, within, chat) in rules.into_iter().flatten() {
-        let counted =
-            limits.sent.iter().rev().filter(|(at, where_)| {
-                now - *at < within && chat.is_none_or(|chat| chat == *where_)
-            });
-        if let Some((oldest, _)) = counted.take(count).nth(count - 1) {
-            let wait = within.saturating_sub(now - *oldest);
-            return Err(Refusal::too_many(wait.as_secs_f64().ceil().max(1.0) as u64));
-        }
-    }
-    limits.sent.push_back((now, chat));
-    Ok(())
 }
 
 pub fn message(world: &mut World, params: &Params) -> Answer {
@@ -123,7 +98,7 @@ pub fn message(world: &mut World, params: &Params) -> Answer {
     Ok(put(world, params, place, source, None))
 }
 
-/// Puts a message where it belongs.
+/// Puts a message into its chat.
 fn put(
     world: &mut World,
     params: &Params,
@@ -135,14 +110,14 @@ fn put(
         place.head.insert("reply_markup".to_owned(), markup);
     }
     let value = Value::Object(place.head);
-    let entry = world.stand(place.chat, place.id, place.thread, true, value.clone());
+    let entry = world.insert_message(place.chat, place.id, place.thread, true, value.clone());
     entry.source = source.to_owned();
     entry.silent = params.flag("disable_notification");
     entry.file = file;
     value
 }
 
-/// The buttons of a message; a keyboard without any is none.
+/// The buttons of a message. A keyboard without buttons counts as none.
 fn keyboard(params: &Params) -> Option<Value> {
     let markup = params.object("reply_markup")?;
     let rows = markup.get("inline_keyboard")?.as_array()?;
@@ -181,7 +156,7 @@ pub fn file(world: &mut World, kind: &'static str, params: &Params) -> Answer {
     Ok(put(world, params, place, source, Some(file)))
 }
 
-/// What is to be sent: an upload, or a file that is there.
+/// The file to send: an upload, or one that the vendor has.
 fn content(world: &World, kind: &str, params: &Params) -> Result<(String, Bytes), Refusal> {
     if let Some(upload) = params.upload(kind) {
         return Ok((upload.name.clone(), upload.bytes.clone()));
@@ -230,7 +205,7 @@ fn change(
     {
         return Err(bad(NOT_MODIFIED));
     }
-    within_limits(world, chat)?;
+    world.count_message(chat)?;
     let id = params.int("message_id").expect("checked");
     let entry = world.chat(chat).messages.get_mut(&id).expect("found above");
     let value = entry.value.as_object_mut().expect("a message");
@@ -264,7 +239,7 @@ pub fn edit_text(world: &mut World, params: &Params) -> Answer {
     let changes = [
         ("text", Some(json!(text))),
         ("entities", entities),
-        // Buttons that are not repeated are gone.
+        // An edit without buttons removes them.
         ("reply_markup", keyboard(params)),
     ];
     change(world, params, Some(source), &changes)

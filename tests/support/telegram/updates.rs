@@ -1,40 +1,40 @@
 //! The updates that wait for the bot, and the long poll that fetches them.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::Stage;
+use super::BotState;
 use super::request::Params;
-use super::rules::{Refusal, bad};
+use super::rules::{self, bad};
+use crate::support::fake::Refusal;
 
 #[derive(Default)]
 pub struct Mailbox {
     last: i64,
     /// Not confirmed yet.
     pub pending: VecDeque<Value>,
-    /// Delivered at the next poll whatever it confirms.
+    /// The next poll gets these too, whatever it confirms.
     pub again: Vec<Value>,
-    /// Everything that ever was put here.
+    /// All updates so far.
     pub all: Vec<Value>,
-    /// The kinds that are wanted; those that have to be asked for are not, otherwise.
+    /// The kinds that the bot wants. Without a list it gets those that need no request.
     pub allowed: Option<Vec<String>>,
-    /// Kept back until they are delivered at once.
-    pub kept_back: Option<Vec<Value>>,
+    /// Updates that are to arrive together.
+    pub held_back: Option<Vec<Value>>,
     /// The number of the last poll, and of the one that waits.
     pub poll: u64,
     pub waiting: Option<u64>,
 }
 
 impl Mailbox {
-    /// Numbers an update and has it wait for the bot, if that wants such.
+    /// Numbers an update and lets it wait for the bot, if the bot wants this kind.
     pub fn put(&mut self, kind: &str, content: Value) {
         let mut update = json!({});
         update[kind] = content;
-        match &mut self.kept_back {
+        match &mut self.held_back {
             Some(kept) => kept.push(update),
             None => self.number(update),
         }
@@ -58,10 +58,10 @@ impl Mailbox {
     }
 }
 
-/// A poll that waits; when it ends, whatever way, it waits no longer.
-struct Waiting<'a>(&'a Stage, u64);
+/// A poll that waits. It no longer does when this is dropped.
+struct WaitingPoll<'a>(&'a BotState, u64);
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingPoll<'_> {
     fn drop(&mut self) {
         let mailbox = &mut self.0.world().mailbox;
         if mailbox.waiting == Some(self.1) {
@@ -70,7 +70,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-pub async fn get(stage: &Arc<Stage>, params: &Params) -> Result<Value, Refusal> {
+pub async fn get(state: &BotState, params: &Params) -> Result<Value, Refusal> {
     let limit = params.int("limit").unwrap_or(100);
     let offset = params.int("offset").unwrap_or(0);
     let timeout = params.int("timeout").unwrap_or(0).clamp(0, 50) as u64;
@@ -81,9 +81,9 @@ pub async fn get(stage: &Arc<Stage>, params: &Params) -> Result<Value, Refusal> 
         return Err(bad("negative offsets are not served here"));
     }
     let poll = {
-        let mut world = stage.world();
+        let mut world = state.world();
         if !world.webhook.is_empty() {
-            return Err(Refusal::new(
+            return Err(rules::refuse(
                 409,
                 "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to delete the webhook first",
             ));
@@ -98,32 +98,29 @@ pub async fn get(stage: &Arc<Stage>, params: &Params) -> Result<Value, Refusal> 
                 .map(|kind| kind.as_str().map(str::to_owned))
                 .collect();
             let kinds = kinds.ok_or_else(|| bad("allowed_updates has to be a list of strings"))?;
-            // An empty list stands for what one gets without asking.
+            // An empty list means the default kinds.
             mailbox.allowed = Some(kinds).filter(|kinds| !kinds.is_empty());
         }
         mailbox.poll += 1;
         mailbox.poll
     };
-    let mut news = stage.news.subscribe();
-    // Whoever polls already learns that there is another.
-    stage.news.send_replace(());
-    news.mark_unchanged();
+    // A poll that waits already learns that there is another.
+    state.wake_clients();
     let deadline = Instant::now() + Duration::from_secs(timeout);
-    let _waiting = Waiting(stage, poll);
-    loop {
-        {
-            let mailbox = &mut stage.world().mailbox;
-            if mailbox.poll != poll {
-                return Err(Refusal::conflict());
-            }
-            let batch = batch(mailbox, limit as usize);
-            if !batch.is_empty() || Instant::now() >= deadline {
-                return Ok(json!(batch));
-            }
-            mailbox.waiting = Some(poll);
+    let _waiting = WaitingPoll(state, poll);
+    let found = state.wait_for(deadline, |world| {
+        let mailbox = &mut world.mailbox;
+        if mailbox.poll != poll {
+            return Some(Err(rules::refuse(409, rules::CONFLICT)));
         }
-        let _ = tokio::time::timeout_at(deadline, news.changed()).await;
-    }
+        let batch = batch(mailbox, limit as usize);
+        if !batch.is_empty() || Instant::now() >= deadline {
+            return Some(Ok(json!(batch)));
+        }
+        mailbox.waiting = Some(poll);
+        None
+    });
+    found.await.unwrap_or(Ok(json!([])))
 }
 
 fn batch(mailbox: &mut Mailbox, limit: usize) -> Vec<Value> {

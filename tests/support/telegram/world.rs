@@ -1,18 +1,18 @@
-//! The world behind the interface: chats, topics, messages, files, and the updates that wait for the bot.
+//! The world of the fake: chats, topics, messages, files, and the updates that wait for the bot.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::{Duration, Instant};
+use std::collections::{BTreeMap, BTreeSet};
 
 use axum::body::Bytes;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use super::limits::RateLimiter;
 use super::updates::Mailbox;
 use super::writing::Person;
 use super::{BOT_ID, BOT_NAME};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sort {
+pub enum ChatKind {
     Private,
     Group,
     Supergroup,
@@ -27,6 +27,25 @@ pub enum Rights {
     /// An administrator who may not manage topics.
     Admin,
     TopicsAdmin,
+    /// An administrator who may manage topics and may not delete messages.
+    TopicsAdminWithoutDeletion,
+}
+
+impl Rights {
+    pub fn is_admin(self) -> bool {
+        self != Rights::Member
+    }
+
+    pub fn can_manage_topics(self) -> bool {
+        matches!(
+            self,
+            Rights::TopicsAdmin | Rights::TopicsAdminWithoutDeletion
+        )
+    }
+
+    pub fn can_delete_messages(self) -> bool {
+        matches!(self, Rights::Admin | Rights::TopicsAdmin)
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +53,11 @@ pub struct Topic {
     pub thread: i64,
     pub name: String,
     pub closed: bool,
+    /// Whether the bot has opened it.
+    pub by_bot: bool,
 }
 
-/// A message that stands in a chat.
+/// A message in a chat.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// As the vendor shows it.
@@ -62,16 +83,16 @@ pub struct SentFile {
 
 pub struct Chat {
     pub id: i64,
-    pub sort: Sort,
+    pub kind: ChatKind,
     /// The title, or a person's first name.
     pub title: String,
     pub username: Option<String>,
     pub rights: Rights,
-    /// Why nothing can be sent there any more.
+    /// The reason why the vendor refuses all messages to it.
     pub barred: Option<&'static str>,
     pub topics: BTreeMap<i64, Topic>,
     pub messages: BTreeMap<i64, Entry>,
-    /// What the bot was seen doing, and in which topic.
+    /// The chat actions of the bot, each with its topic.
     pub actions: Vec<(Option<i64>, String)>,
     members: BTreeSet<i64>,
     last_message: i64,
@@ -79,27 +100,27 @@ pub struct Chat {
 
 impl Chat {
     pub fn value(&self) -> Value {
-        let mut value = json!({"id": self.id, "type": self.kind()});
-        let name = match self.sort {
-            Sort::Private => "first_name",
+        let mut value = json!({"id": self.id, "type": self.type_name()});
+        let name = match self.kind {
+            ChatKind::Private => "first_name",
             _ => "title",
         };
         value[name] = json!(self.title);
         if let Some(username) = &self.username {
             value["username"] = json!(username);
         }
-        if self.sort == Sort::Forum {
+        if self.kind == ChatKind::Forum {
             value["is_forum"] = json!(true);
         }
         value
     }
 
-    pub fn kind(&self) -> &'static str {
-        match self.sort {
-            Sort::Private => "private",
-            Sort::Group => "group",
-            Sort::Supergroup | Sort::Forum => "supergroup",
-            Sort::Channel => "channel",
+    pub fn type_name(&self) -> &'static str {
+        match self.kind {
+            ChatKind::Private => "private",
+            ChatKind::Group => "group",
+            ChatKind::Supergroup | ChatKind::Forum => "supergroup",
+            ChatKind::Channel => "channel",
         }
     }
 }
@@ -122,7 +143,7 @@ impl Stored {
     }
 }
 
-/// A press of a button that waits for its answer, or has it.
+/// A press of a button, with its answer if there is one.
 #[derive(Debug, Clone)]
 pub struct Query {
     pub id: String,
@@ -130,20 +151,12 @@ pub struct Query {
     pub answer: Option<(String, bool)>,
 }
 
-/// Commands as they were set: for which scope, in which language, with their descriptions.
+/// The commands for one scope and one language, with their descriptions.
 #[derive(Debug, Clone)]
 pub struct Menu {
     pub scope: String,
     pub language: String,
     pub commands: Vec<(String, String)>,
-}
-
-/// How much may be sent.
-#[derive(Default)]
-pub struct Limits {
-    pub overall: Option<usize>,
-    pub chat: Option<(usize, Duration)>,
-    pub sent: VecDeque<(Instant, i64)>,
 }
 
 #[derive(Default)]
@@ -153,12 +166,12 @@ pub struct World {
     pub files: Vec<Stored>,
     pub queries: Vec<Query>,
     pub menus: Vec<Menu>,
-    pub limits: Limits,
+    pub limiter: RateLimiter,
     pub mailbox: Mailbox,
     pub webhook: String,
-    /// Where on this machine files are said to be, as a server of one's own does.
+    /// The path that `getFile` gives for all files, as a Bot API server on the same machine does.
     pub local_file: Option<String>,
-    /// Groups that have become supergroups, and what those are called.
+    /// Groups that have become supergroups: the old id and the new one.
     pub upgraded: BTreeMap<i64, i64>,
     /// Whether private chats have topics.
     pub private_topics: bool,
@@ -176,28 +189,28 @@ pub fn now() -> i64 {
 }
 
 impl World {
-    pub fn add_chat(&mut self, sort: Sort, title: &str, rights: Rights) -> i64 {
+    pub fn add_chat(&mut self, kind: ChatKind, title: &str, rights: Rights) -> i64 {
         self.last_chat += 1;
-        let id = match sort {
-            Sort::Private => panic!("private chats have the id of their person"),
-            Sort::Group => -4_000_000 - self.last_chat,
+        let id = match kind {
+            ChatKind::Private => panic!("private chats have the id of their person"),
+            ChatKind::Group => -4_000_000 - self.last_chat,
             _ => -1_001_000_000_000 - self.last_chat,
         };
-        self.put_chat(id, sort, title, None, rights);
+        self.put_chat(id, kind, title, None, rights);
         id
     }
 
     pub fn put_chat(
         &mut self,
         id: i64,
-        sort: Sort,
+        kind: ChatKind,
         title: &str,
         username: Option<&str>,
         rights: Rights,
     ) {
         self.chats.entry(id).or_insert_with(|| Chat {
             id,
-            sort,
+            kind,
             title: title.to_owned(),
             username: username.map(str::to_owned),
             rights,
@@ -206,17 +219,17 @@ impl World {
             messages: BTreeMap::new(),
             actions: Vec::new(),
             members: BTreeSet::new(),
-            // The first is the one that founds it.
+            // The first message is the one about the creation of the chat.
             last_message: 1,
         });
     }
 
-    /// A chat that a test speaks of.
+    /// Panics if there is no such chat.
     pub fn chat(&mut self, id: i64) -> &mut Chat {
         self.chats.get_mut(&id).expect("a chat that there is")
     }
 
-    /// Somebody who is from now on known to the bot, and in this chat.
+    /// Adds a person to the chat. The bot knows them from now on.
     pub fn meet(&mut self, chat: i64, person: &Person) {
         self.people.insert(person.id, person.clone());
         self.chat(chat).members.insert(person.id);
@@ -227,8 +240,8 @@ impl World {
     }
 
     pub fn next_message(&mut self, chat: i64) -> i64 {
-        let count = match self.chat(chat).sort {
-            Sort::Private | Sort::Group => &mut self.last_message,
+        let count = match self.chat(chat).kind {
+            ChatKind::Private | ChatKind::Group => &mut self.last_message,
             _ => &mut self.chat(chat).last_message,
         };
         *count += 1;
@@ -237,14 +250,14 @@ impl World {
 
     /// Whether messages in this chat can be in topics.
     pub fn has_topics(&self, chat: i64) -> bool {
-        match self.chats[&chat].sort {
-            Sort::Forum => true,
-            Sort::Private => self.private_topics,
+        match self.chats[&chat].kind {
+            ChatKind::Forum => true,
+            ChatKind::Private => self.private_topics,
             _ => false,
         }
     }
 
-    /// Opens a topic, with the service message that is its beginning.
+    /// Opens a topic. Its first message is the one about its creation.
     pub fn open_topic(&mut self, chat: i64, name: &str, color: i64, from: Value) -> Value {
         let id = self.next_message(chat);
         let by_bot = from["is_bot"] == true;
@@ -252,6 +265,7 @@ impl World {
             thread: id,
             name: name.to_owned(),
             closed: false,
+            by_bot,
         };
         self.chat(chat).topics.insert(id, topic);
         let mut value = json!({
@@ -263,12 +277,20 @@ impl World {
             "is_topic_message": true,
         });
         value["forum_topic_created"] = json!({"name": name, "icon_color": color});
-        self.stand(chat, id, Some(id), by_bot, value.clone());
+        self.insert_message(chat, id, Some(id), by_bot, value.clone());
         value
     }
 
-    /// The fields that every message has. How a message says where it belongs depends on the chat: in a topic it has the
-    /// topic's number and says so; a reply outside of topics has a number too, which is no topic's.
+    /// Deletes a topic with all its messages, the one about its creation included.
+    pub fn delete_topic(&mut self, chat: i64, thread: i64) {
+        let chat = self.chat(chat);
+        chat.topics.remove(&thread).expect("a topic");
+        chat.messages
+            .retain(|_, entry| entry.thread != Some(thread));
+    }
+
+    /// The fields that every message has. A message in a topic has the id of the topic and `is_topic_message`. A reply outside
+    /// of topics has a thread id too, which is not the id of a topic.
     pub fn head(
         &mut self,
         chat: i64,
@@ -278,12 +300,12 @@ impl World {
         date: i64,
     ) -> (i64, Map<String, Value>) {
         let id = self.next_message(chat);
-        let sort = self.chat(chat).sort;
+        let kind = self.chat(chat).kind;
         let chat = &self.chats[&chat];
         let mut head = Map::new();
         head.insert("message_id".to_owned(), json!(id));
-        match sort {
-            Sort::Channel => head.insert("sender_chat".to_owned(), chat.value()),
+        match kind {
+            ChatKind::Channel => head.insert("sender_chat".to_owned(), chat.value()),
             _ => head.insert("from".to_owned(), sender),
         };
         head.insert("chat".to_owned(), chat.value());
@@ -294,16 +316,16 @@ impl World {
                 head.insert("message_thread_id".to_owned(), json!(thread));
                 head.insert("is_topic_message".to_owned(), json!(true));
             }
-            (None, Some(replied)) if matches!(sort, Sort::Supergroup | Sort::Forum) => {
+            (None, Some(replied)) if matches!(kind, ChatKind::Supergroup | ChatKind::Forum) => {
                 let first = replied.value.get("message_thread_id");
                 let first = first.unwrap_or(&replied.value["message_id"]).clone();
                 head.insert("message_thread_id".to_owned(), first);
             }
             _ => {}
         }
-        // In a forum's topic, what answers nothing answers the topic's beginning.
+        // In a topic of a forum, a message without a reply answers the first message of the topic.
         let beginning = thread
-            .filter(|_| sort == Sort::Forum)
+            .filter(|_| kind == ChatKind::Forum)
             .and_then(|thread| chat.messages.get(&thread));
         if let Some(replied) = replied.or(beginning) {
             let mut replied = replied.value.clone();
@@ -316,7 +338,7 @@ impl World {
         (id, head)
     }
 
-    pub fn stand(
+    pub fn insert_message(
         &mut self,
         chat: i64,
         id: i64,
@@ -339,7 +361,7 @@ impl World {
         messages.get_mut(&id).expect("just put there")
     }
 
-    /// Keeps a file, and gives its id.
+    /// Stores a file for `getFile`.
     pub fn store(&mut self, folder: &str, suffix: &str, bytes: Bytes, size: u64) -> &Stored {
         let number = self.files.len();
         self.files.push(Stored {
@@ -362,7 +384,7 @@ impl World {
             _ => "documents",
         };
         if kind == "photo" {
-            // The smallest comes first, and whoever takes that has less than there is.
+            // The smallest size comes first. It has less content, so a client that fetches it fails its test.
             let thumb = bytes.slice(..bytes.len() / 4);
             let sizes = [(thumb, 90), (bytes.clone(), 1280)].map(|(bytes, width)| {
                 let size = bytes.len() as u64;

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::BotApi;
 use super::html::units;
-use super::world::{Sort, now};
+use super::world::{ChatKind, World, now};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
@@ -43,8 +43,8 @@ impl Person {
     }
 }
 
-/// A message in the making.
-pub struct Writing<'a> {
+/// A message that a person is about to send.
+pub struct MessageDraft<'a> {
     api: &'a BotApi,
     chat: i64,
     person: Person,
@@ -57,7 +57,7 @@ pub struct Writing<'a> {
     more: Vec<(&'static str, Value)>,
 }
 
-impl Writing<'_> {
+impl MessageDraft<'_> {
     pub fn thread(mut self, thread: impl Into<Option<i64>>) -> Self {
         self.thread = thread.into();
         self
@@ -68,7 +68,7 @@ impl Writing<'_> {
         self
     }
 
-    /// Dated in the past.
+    /// Gives it a date in the past.
     pub fn ago(mut self, ago: Duration) -> Self {
         self.date -= ago.as_secs() as i64;
         self
@@ -80,35 +80,38 @@ impl Writing<'_> {
         self
     }
 
-    /// With a file: `document`, `photo`, `audio`, `voice` or `video`.
+    /// Adds a file: `document`, `photo`, `audio`, `voice` or `video`.
     pub fn file(mut self, kind: &'static str, name: &str, bytes: &[u8]) -> Self {
         let size = bytes.len() as u64;
         self.file = Some((kind, name.to_owned(), Bytes::copy_from_slice(bytes), size));
         self
     }
 
-    /// The file is said to be so large.
+    /// Claims this size for the file.
     pub fn sized(mut self, size: u64) -> Self {
         self.file.as_mut().expect("a file").3 = size;
         self
     }
 
-    /// Part of an album.
+    /// Makes it a part of an album.
     pub fn album(mut self, id: &str) -> Self {
         self.album = Some(id.to_owned());
         self
     }
 
-    /// With another field, as the vendor shows it.
+    /// Adds another field, in the format of the vendor.
     pub fn with(mut self, field: &'static str, value: Value) -> Self {
         self.more.push((field, value));
         self
     }
 
-    /// Sends it, and gives its number.
+    /// Sends it, and gives its id.
     pub fn send(self) -> i64 {
-        let mut world = self.api.stage.world();
-        let world = &mut *world;
+        let api = self.api;
+        api.change(|world| self.put_into(world))
+    }
+
+    fn put_into(self, world: &mut World) -> i64 {
         if let Some(thread) = self.thread {
             assert!(world.has_topics(self.chat), "no topics there");
             assert!(
@@ -116,8 +119,8 @@ impl Writing<'_> {
                 "no such topic"
             );
         }
-        let sort = world.chat(self.chat).sort;
-        if sort != Sort::Channel {
+        let chat_kind = world.chat(self.chat).kind;
+        if chat_kind != ChatKind::Channel {
             world.meet(self.chat, &self.person);
         }
         let sender = self.person.value();
@@ -146,13 +149,12 @@ impl Writing<'_> {
             message.insert(entities.to_owned(), json!(found));
         }
         let message = Value::Object(message);
-        world.stand(self.chat, id, self.thread, false, message.clone());
-        let kind = match sort {
-            Sort::Channel => "channel_post",
+        world.insert_message(self.chat, id, self.thread, false, message.clone());
+        let kind = match chat_kind {
+            ChatKind::Channel => "channel_post",
             _ => "message",
         };
         world.mailbox.put(kind, message);
-        self.api.stage.news.send_replace(());
         id
     }
 }
@@ -187,8 +189,8 @@ pub fn found_in(text: &str) -> Vec<Value> {
 }
 
 impl BotApi {
-    pub fn writes(&self, chat: i64, person: &Person) -> Writing<'_> {
-        Writing {
+    pub fn writes(&self, chat: i64, person: &Person) -> MessageDraft<'_> {
+        MessageDraft {
             api: self,
             chat,
             person: person.clone(),

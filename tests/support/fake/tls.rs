@@ -1,4 +1,4 @@
-//! The same interface behind TLS, with a certificate of a private authority.
+//! A fake server behind TLS, with a certificate of a private authority.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-use super::BotApi;
+use super::FakeServer;
 
-/// A front for a Bot API server. Gone when dropped.
+/// Accepts TLS connections and passes them to a fake server. It ends when dropped.
 pub struct TlsFront {
     port: u16,
     /// The certificate of the authority, as a trust store has it.
@@ -20,7 +20,7 @@ pub struct TlsFront {
 }
 
 impl TlsFront {
-    pub fn start(api: &BotApi) -> TlsFront {
+    pub fn start<W>(server: &FakeServer<W>) -> TlsFront {
         let (authority, config) = certificates();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -31,7 +31,7 @@ impl TlsFront {
             .block_on(TcpListener::bind("127.0.0.1:0"))
             .expect("a port");
         let port = listener.local_addr().expect("an address").port();
-        let (acceptor, behind) = (TlsAcceptor::from(config), api.address.clone());
+        let (acceptor, behind) = (TlsAcceptor::from(config), server.address.clone());
         runtime.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (acceptor, behind) = (acceptor.clone(), behind.clone());
@@ -51,13 +51,13 @@ impl TlsFront {
         }
     }
 
-    /// What users of Hermes configure as `extra.base_url`.
-    pub fn hermes_base_url(&self) -> String {
-        format!("https://localhost:{}/bot", self.port)
+    /// Where it listens, with `https://` and without a path.
+    pub fn url(&self) -> String {
+        format!("https://localhost:{}", self.port)
     }
 }
 
-/// The authority in PEM, and a server that has a certificate of it for `localhost`.
+/// The certificate of the authority in PEM, and a server with a certificate for `localhost` from it.
 fn certificates() -> (String, Arc<ServerConfig>) {
     let mut authority = CertificateParams::new(Vec::new()).expect("parameters");
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
