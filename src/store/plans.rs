@@ -353,7 +353,7 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
             "state IN ('pending', 'sending') AND handoff_id IS NULL",
         ],
         ("inbound", "OPEN") => vec!["state IN ('received', 'running')"],
-        ("journal", "columns") => vec!["", ", sent_ids = ?4"],
+        ("handoff_log", "columns") => vec!["", ", sent_ids = ?4"],
         ("local", "MESSAGE") => vec!["id, chat_id, thread_id, author, text, at"],
         ("prune", "table") => vec!["hermesd_inbound", "hermesd_deliveries"],
         ("prune", "ended") => vec!["state = 'failed' AND ?1"],
