@@ -3,11 +3,11 @@
 mod download;
 mod incoming;
 pub mod local;
+pub mod markup;
 mod outgoing;
 mod pace;
 mod registry;
 mod retry;
-pub mod split;
 pub mod telegram;
 
 use std::path::Path;

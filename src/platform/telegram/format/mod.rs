@@ -8,7 +8,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::platform::split::{length, split};
+use crate::platform::markup::{length, split};
 
 /// The longest message that Telegram takes, in UTF-16 code units without the tags.
 const LONGEST: usize = 4096;

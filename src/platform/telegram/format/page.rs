@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::platform::split::length;
+use crate::platform::markup::length;
 
 /// What a stretch of text is. Tags are made of these at the end, which is why they are always closed and never cross.
 #[derive(Debug, Clone, Default, PartialEq)]

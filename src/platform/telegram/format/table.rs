@@ -3,7 +3,7 @@
 use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
 
-use crate::platform::split::length;
+use crate::platform::markup::length;
 
 const BETWEEN: &str = " │ ";
 
