@@ -8,7 +8,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use crate::platform::markup::{length, split};
+use crate::platform::markup::{Measure, split};
 
 /// The longest message that Telegram takes, in UTF-16 code units without the tags.
 const LONGEST: usize = 4096;
@@ -25,9 +25,9 @@ pub(super) fn pieces(markdown: &str) -> Vec<String> {
         if render::page(&piece).length() <= LONGEST {
             return vec![piece];
         }
-        split(&piece, (LONGEST - SLACK) / 2)
+        split(&piece, (LONGEST - SLACK) / 2, Measure::Utf16)
     };
-    let pieces = split(markdown, SPLIT_AT).into_iter();
+    let pieces = split(markdown, SPLIT_AT, Measure::Utf16).into_iter();
     pieces.flat_map(fitting).collect()
 }
 
@@ -50,5 +50,5 @@ pub(super) fn plain(markdown: &str) -> String {
 }
 
 fn longest_of(markdown: &str) -> usize {
-    2 * length(markdown) + SLACK
+    2 * Measure::Utf16.length(markdown) + SLACK
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::platform::markup::length;
+use crate::platform::markup::Measure;
 
 /// What a stretch of text is. Tags are made of these at the end, which is why they are always closed and never cross.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -121,7 +121,10 @@ impl Page {
 
     /// What Telegram counts: the text without tags.
     pub(super) fn length(&self) -> usize {
-        self.runs.iter().map(|run| length(&run.text)).sum()
+        self.runs
+            .iter()
+            .map(|run| Measure::Utf16.length(&run.text))
+            .sum()
     }
 
     /// The quote that the text ends with.

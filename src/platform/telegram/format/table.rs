@@ -3,7 +3,7 @@
 use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
 
-use crate::platform::markup::length;
+use crate::platform::markup::Measure;
 
 const BETWEEN: &str = " │ ";
 
@@ -42,7 +42,7 @@ impl<'a> Table<'a> {
 
     /// One long cell makes every row as wide, so the source has to do where that is more than twice as long.
     pub(super) fn text(&self) -> String {
-        self.aligned(2 * length(self.source))
+        self.aligned(2 * Measure::Utf16.length(self.source))
             .unwrap_or_else(|| self.source.to_owned())
     }
 
@@ -62,7 +62,7 @@ impl<'a> Table<'a> {
                 line += &lines.join("─┼─");
                 line.push('\n');
             }
-            units += length(&line);
+            units += Measure::Utf16.length(&line);
             if units > longest {
                 return None;
             }
