@@ -1,7 +1,17 @@
-//! Markdown for chat platforms: cut into messages, and written in each vendor's format.
+//! Markdown for chat platforms. It is parsed once into [`StyledText`], which each writer turns into the format of a vendor.
+//! Long Markdown is cut into pieces first, so each piece is complete in itself.
 
+mod html;
+pub mod html_telegram;
 mod measure;
+mod parse;
+#[cfg(test)]
+mod samples;
 mod split;
+mod styled;
+mod table;
 
 pub use measure::Measure;
-pub use split::split;
+pub use parse::parse;
+pub use split::{MessageLimit, split, split_for};
+pub use styled::StyledText;

@@ -1,10 +1,12 @@
 //! Cuts long Markdown into pieces, since a chat message has a greatest length.
 
 mod fences;
+mod fit;
 #[cfg(test)]
 mod tests;
 
 use fences::{Fence, Reader, dedented, indentation};
+pub use fit::{MessageLimit, split_for};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Measure;
@@ -38,9 +40,9 @@ impl Limit {
 /// between characters as people see them. A heading stays with the text that follows it, if it can. A text that fits stays
 /// as it is.
 ///
-/// Code that is cut is closed and opened again with the same line, so every piece can be read alone. Code within quotes is
-/// not. Only white space at a cut is lost. The indentation of code in a list counts as such white space. A fence that the
-/// source leaves open stays open in the last piece.
+/// A piece that ends within code closes the code, and the next piece opens it again with the same line, unless the code is
+/// in a quote. Only white space at a cut is lost, which includes the indentation of code in a list. A fence that the source
+/// leaves open stays open in the last piece.
 pub fn split(markdown: &str, longest: usize, measure: Measure) -> Vec<String> {
     let limit = Limit {
         longest: longest.max(SHORTEST),
