@@ -2,7 +2,9 @@
 //! Long Markdown is cut into pieces first, so each piece is complete in itself.
 
 mod html;
+pub mod html_matrix;
 pub mod html_telegram;
+mod lines;
 mod measure;
 mod parse;
 #[cfg(test)]

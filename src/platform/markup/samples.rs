@@ -24,3 +24,8 @@ pub(super) fn markdownish() -> impl Strategy<Value = String> {
     ];
     prop::collection::vec(part, 0..60).prop_map(|parts| parts.concat())
 }
+
+/// The characters that no writer may lose.
+pub(super) fn letters(text: &str) -> String {
+    text.chars().filter(|c| c.is_alphanumeric()).collect()
+}
