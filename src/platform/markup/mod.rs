@@ -5,7 +5,9 @@ mod html;
 pub mod html_matrix;
 pub mod html_telegram;
 mod lines;
+mod marks;
 mod measure;
+pub mod mrkdwn;
 mod parse;
 #[cfg(test)]
 mod samples;
