@@ -9,6 +9,7 @@ mod marks;
 mod measure;
 pub mod mrkdwn;
 mod parse;
+pub mod ranges;
 #[cfg(test)]
 mod samples;
 mod split;
