@@ -23,6 +23,12 @@ pub(super) struct Neighbours {
     pub(super) after: Option<char>,
 }
 
+impl Neighbours {
+    pub(super) fn any(self, is_so: impl Fn(char) -> bool) -> bool {
+        self.before.is_some_and(&is_so) || self.after.is_some_and(&is_so)
+    }
+}
+
 /// The marks of a vendor.
 pub(super) trait Marks {
     /// The marks that a style has, from the outside in. That of code is the last.

@@ -15,6 +15,7 @@ mod samples;
 mod split;
 mod styled;
 mod table;
+pub mod whatsapp;
 
 pub use measure::Measure;
 pub use parse::parse;
