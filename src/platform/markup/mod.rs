@@ -1,6 +1,7 @@
 //! Markdown for chat platforms. It is parsed once into [`StyledText`], which each writer turns into the format of a vendor.
 //! Long Markdown is cut into pieces first, so each piece is complete in itself.
 
+pub mod discord;
 mod html;
 pub mod html_matrix;
 pub mod html_telegram;
