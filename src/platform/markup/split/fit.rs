@@ -49,3 +49,85 @@ fn push_fitting(
         push_fitting(part, split_at / 2, limit, write, pieces);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::super::samples::markdownish;
+    use super::super::super::{discord, html_matrix, html_telegram, mrkdwn, ranges, whatsapp};
+    use super::*;
+
+    type Write = fn(&StyledText) -> String;
+
+    const WRITERS: [(&str, Write); 6] = [
+        ("telegram", html_telegram::visible_text),
+        ("matrix", html_matrix::write),
+        ("slack", mrkdwn::write),
+        ("signal", |text| ranges::write(text).0),
+        ("whatsapp", whatsapp::write),
+        ("discord", discord::write),
+    ];
+
+    const MEASURES: [Measure; 3] = [Measure::Utf16, Measure::Chars, Measure::Bytes];
+
+    #[test]
+    fn text_that_grows_is_cut_again() {
+        let limit = MessageLimit {
+            longest: 2000,
+            split_at: 1900,
+            measure: Measure::Chars,
+        };
+        let pieces = split_for(&"&".repeat(1900), &limit, mrkdwn::write);
+        let lengths: Vec<usize> = pieces.iter().map(String::len).collect();
+        assert_eq!(lengths, [242, 242, 242, 242, 242, 242, 242, 206]);
+        let pieces = split_for(&"a".repeat(1900), &limit, mrkdwn::write);
+        assert_eq!(pieces.len(), 1);
+    }
+
+    /// The reason for the smallest limit of a message.
+    #[test]
+    fn a_short_text_never_becomes_a_long_message() {
+        let references = |target: &str| {
+            let definition = format!("[a]: http:{target}\n");
+            "[a]".repeat((SHORTEST - definition.len()) / 3) + "\n\n" + &definition
+        };
+        let texts = [
+            references(&"\"".repeat(20)),
+            references(&"&".repeat(24)),
+            references(&"(".repeat(16)),
+            ">>>>>>>>a\n\n".repeat(6),
+            "&\"<>".repeat(16),
+            "`a`b".repeat(16),
+            "***a***b".repeat(8),
+            "-\n".repeat(32),
+        ];
+        for text in texts {
+            for (name, write) in WRITERS {
+                let length = write(&parse(&text)).len();
+                assert!(length <= 2000, "{name}: {length} {text:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn every_piece_fits_after_it_is_written(
+            text in prop_oneof![markdownish(), "[&\"<>`*_a(\\[\n]{0,90}"],
+            times in 1usize..80,
+            writer in 0..WRITERS.len(),
+            measure in 0..MEASURES.len(),
+        ) {
+            let (_, write) = WRITERS[writer];
+            let limit = MessageLimit { longest: 2000, split_at: 1900, measure: MEASURES[measure] };
+            let text = text.repeat(times);
+            let pieces = split_for(&text, &limit, write);
+            for piece in &pieces {
+                prop_assert!(limit.measure.length(&write(&parse(piece))) <= limit.longest);
+            }
+            prop_assert_eq!(pieces.is_empty(), text.trim().is_empty());
+        }
+    }
+}
