@@ -36,7 +36,7 @@ pub enum Event {
         state: HandoffState,
         error: Option<String>,
     },
-    /// A turn waits for the turn of another program. PublishedEvent when the wait begins, and now and then while it lasts.
+    /// A turn waits for the turn of another program. Published when the wait begins, and now and then while it lasts.
     TurnWaiting {
         session_id: String,
         /// The program that is waited for.

@@ -2,6 +2,15 @@
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nix::time::{ClockId, clock_gettime};
+
+/// The processor time that the calling thread has used. A busy machine does not change it, as it changes the time of day.
+pub(crate) fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock of the thread");
+    Duration::from(time)
+}
 
 /// A page that a log is written on.
 #[derive(Clone, Default)]

@@ -53,7 +53,7 @@ pub trait Sink: Send + Sync {
     /// Adds a piece to the reply.
     fn push(&self, piece: &str);
 
-    /// QuestionDisplay a sign of life that is no part of the reply: a tool at work, a thought.
+    /// Shows a sign of life that is no part of the reply: a tool at work, a thought.
     fn alive(&self);
 
     /// Asks the person, and waits for an answer within the time that people get for it.

@@ -148,7 +148,7 @@ fn start(program: &Path, config: &Config) -> Result<Child, CliError> {
         .map_err(|e| CliError::Other(format!("{} cannot be started: {e}", program.display())))
 }
 
-/// RetryPolicy until the daemon answers or is gone.
+/// Waits until the daemon answers or is gone.
 async fn connect(socket: &Path, daemon: &mut Child) -> Result<Client, CliError> {
     let deadline = Instant::now() + PATIENCE;
     loop {

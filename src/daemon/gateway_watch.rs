@@ -65,7 +65,7 @@ impl Lost {
         }
     }
 
-    /// RetryPolicy to take the lock again. Whether another process keeps it.
+    /// Tries to take the lock. Returns whether another process holds it.
     fn is_held_for_good(&mut self, lock: &mut GatewayLock) -> bool {
         match lock.take_again() {
             Ok(()) => tracing::debug!("Hermes removed gateway.lock; it is locked again"),

@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// The same when the whole answer is there, and waits for it.
 const PATIENCE_AT_THE_END: Duration = Duration::from_secs(5);
 
-/// QuestionDisplay that somebody writes until `done`.
+/// Shows that an answer is being written until `done`.
 pub async fn show_typing(platform: &dyn Platform, to: &Source, done: &CancellationToken) {
     let Some(lasts) = platform.typing_interval() else {
         return;
@@ -50,7 +50,7 @@ pub struct Preview<'a> {
 }
 
 impl Preview<'_> {
-    /// QuestionDisplay what is streamed until `done`. A call to the platform that has begun is waited for: whether it arrived decides
+    /// Shows what is streamed until `done`. A call to the platform that has begun is waited for: whether it arrived decides
     /// how the whole answer is sent.
     pub async fn show(&mut self, streamed: &Streamed, done: &CancellationToken) {
         let Some(every) = self.platform.edit_interval(self.to) else {

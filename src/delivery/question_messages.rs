@@ -20,7 +20,7 @@ pub const CHOICE: &str = "choice";
 
 const STILL_OPEN: &str = "This question is still open.\n\n";
 
-/// QuestionDisplay an agent's question in a chat.
+/// Shows an agent's question in a chat.
 pub struct ChatQuestionDisplay {
     pub metrics: Arc<Metrics>,
     pub platform: Arc<dyn Platform>,

@@ -150,7 +150,7 @@ impl Inner {
         })
     }
 
-    /// QuestionDisplay the chat that an answer is coming, and what there is of it, until `done`. Returns what it was shown.
+    /// Shows the chat that an answer is coming, and what there is of it, until `done`. Returns what it was shown.
     async fn show(
         &self,
         platform: Option<&dyn Platform>,

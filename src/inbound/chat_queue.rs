@@ -87,7 +87,7 @@ impl Inner {
         }
     }
 
-    /// QuestionDisplay that a message was seen, though another is answered first. Only a courtesy, so nothing waits for it.
+    /// Shows that a message was seen, though another is answered first. Only a courtesy, so nothing waits for it.
     fn acknowledge(&self, inbound: &Inbound) {
         let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
             return;

@@ -3,11 +3,11 @@
 mod download;
 mod incoming;
 pub mod local;
+pub mod markup;
 mod outgoing;
 mod pace;
 mod registry;
 mod retry;
-pub mod split;
 pub mod telegram;
 
 use std::path::Path;
@@ -209,7 +209,7 @@ pub trait Platform: Send + Sync {
         ))
     }
 
-    /// QuestionDisplay for a few seconds that an answer is being written; `None` where that cannot be shown, else how long it shows.
+    /// Shows for a few seconds that an answer is being written; `None` where that cannot be shown, else how long it shows.
     fn typing_interval(&self) -> Option<Duration> {
         None
     }
@@ -218,7 +218,7 @@ pub trait Platform: Send + Sync {
         Ok(())
     }
 
-    /// QuestionDisplay that a message was seen and waits for those before it.
+    /// Shows that a message was seen and waits for those before it.
     async fn acknowledge(&self, _source: &Source, _message_id: &str) -> Result<(), PlatformError> {
         Ok(())
     }

@@ -8,13 +8,13 @@ use tokio_util::sync::CancellationToken;
 use super::PlatformError;
 use crate::metrics::{Metrics, WaitReason};
 
-/// RetryPolicy before a call counts as failed.
+/// Attempts before a call counts as failed.
 const ATTEMPTS: u32 = 5;
 /// The same for a platform that asks for patience: what it says when is known to help.
 const ASKED_TO_WAIT: u32 = 20;
-/// RetryPolicy of a file that may have arrived, before no other follows.
+/// Attempts of a file that may have arrived, before no other follows.
 const FILE_TRIES: u32 = 3;
-/// RetryPolicy with credentials that are refused, before whoever supervises the platform is waited for.
+/// Attempts with refused credentials. After them the caller waits for the supervision of the platform.
 const REFUSED: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);

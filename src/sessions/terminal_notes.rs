@@ -18,7 +18,7 @@ pub struct TerminalNames {
 
 /// Hermes removes notes that are older, in seconds.
 const OLDEST: f64 = 30.0 * 86_400.0;
-/// Timeouts of file systems are coarse.
+/// Times of file systems are coarse.
 const TOLERANCE: f64 = 2.0;
 /// A note has about a hundred bytes.
 const LONGEST: u64 = 64 * 1024;

@@ -23,7 +23,7 @@ use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::turn::{Chosen, Streamed, TurnError, Turns};
 
-/// All attached of this daemon. Cheap to clone.
+/// All terminals of this daemon. Cheap to clone.
 #[derive(Clone)]
 pub struct Terminals {
     inner: Arc<Inner>,

@@ -55,7 +55,7 @@ pub struct TurnSink<'a> {
     pub(crate) streamed: &'a Streamed,
     pub(crate) pulse: Mutex<Pulse>,
     pub(crate) questions: &'a Questions,
-    /// QuestionDisplay questions where the person is, unless they listen to events anyway.
+    /// Shows questions where the person is, unless they listen to events anyway.
     pub(crate) display: Option<&'a dyn QuestionDisplay>,
 }
 
@@ -132,7 +132,7 @@ impl TurnSink<'_> {
     }
 }
 
-/// QuestionDisplay the question in its chat until it is closed.
+/// Shows the question in its chat until it is closed.
 async fn shown_until_closed(
     display: &dyn QuestionDisplay,
     asked: &AskedQuestion,

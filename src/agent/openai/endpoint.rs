@@ -12,7 +12,7 @@ use super::request::Request;
 use crate::agent::AgentError;
 use crate::name_lookup::NameLookup;
 
-/// RetryPolicy before the endpoint counts as out of order.
+/// Attempts before the endpoint counts as out of order.
 const ATTEMPTS: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! HandoffStage `answered`: the agent gets the whole transcript and a notice of what happened; both it and the reply are kept.
+//! Stage `answered`: the agent gets the whole transcript and a notice of what happened; both it and the reply are kept.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! HandoffStage `bound`: the chat is put on this session, under the key that the person's next message there will have.
+//! Stage `bound`: the chat is put on this session, under the key that the person's next message there will have.
 
 use std::pin::pin;
 use std::time::Duration;

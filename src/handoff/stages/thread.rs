@@ -1,4 +1,4 @@
-//! HandoffStage `threaded`: a fresh thread in the home, or the home chat itself when the platform has or grants none.
+//! Stage `threaded`: a fresh thread in the home, or the home chat itself when the platform has or grants none.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -23,13 +23,13 @@ use crate::reloadable::Reloadable;
 /// The place of an answer that a terminal gives.
 pub const TERMINAL: &str = "terminal";
 
-/// QuestionDisplay a question to a person who does not listen to events: in a chat, say.
+/// Shows a question to a person who does not listen to events: in a chat, say.
 #[async_trait]
 pub trait QuestionDisplay: Send + Sync {
     /// The chat that shows it, with the person whose turn asks.
     fn chat(&self) -> &Source;
 
-    /// QuestionDisplay the question, and shows it again after a while. Returns only if it cannot be shown.
+    /// Shows the question, and shows it again after a while. Returns only if it cannot be shown.
     async fn show(&self, asked: &AskedQuestion);
 
     /// The question is closed: the messages that show it say so.

@@ -1,43 +1,71 @@
-//! Long replies in pieces, since a chat takes only so much in one message.
+//! Cuts long Markdown into pieces, since a chat message has a greatest length.
 
 mod fences;
+mod fit;
 #[cfg(test)]
 mod tests;
 
 use fences::{Fence, Reader, dedented, indentation};
+pub use fit::{MessageLimit, split_for};
 use unicode_segmentation::UnicodeSegmentation;
+
+use super::Measure;
 
 /// The shortest limit: below it there might be no room beside the fences of code.
 const SHORTEST: usize = 64;
 
-/// Cuts the text into pieces of at most `longest` UTF-16 code units, as chat platforms count. It is cut where it hurts
-/// least: between paragraphs or lines if that fills a third of the piece, outside of code rather than within, else
-/// between words, else anywhere but within what is seen as one character. A heading stays with what follows it, if it can.
-/// A text that fits stays as it is.
+/// How long a piece may be.
+#[derive(Debug, Clone, Copy)]
+struct Limit {
+    longest: usize,
+    measure: Measure,
+}
+
+impl Limit {
+    fn length(self, text: &str) -> usize {
+        self.measure.length(text)
+    }
+
+    fn fits(self, text: &str) -> bool {
+        self.measure.fits(text, self.longest)
+    }
+
+    fn start_of(self, text: &str) -> &str {
+        self.measure.start_of(text, self.longest)
+    }
+}
+
+/// Cuts the text into pieces that are at most `longest` in the given measure. The cut is at the best of these places:
+/// between paragraphs or lines if that fills a third of the piece, outside of code rather than within it, between words,
+/// between characters as people see them. A heading stays with the text that follows it, if it can. A text that fits stays
+/// as it is.
 ///
-/// Code that is cut is closed and opened again with the same line, so that every piece stands for itself, but not code
-/// within quotes. Only white space at a cut is lost; the indentation of code that was part of a list is part of that.
-/// A fence that the source leaves open is left open in the last piece too.
-pub fn split(markdown: &str, longest: usize) -> Vec<String> {
-    let longest = longest.max(SHORTEST);
+/// A piece that ends within code closes the code, and the next piece opens it again with the same line, unless the code is
+/// in a quote. Only white space at a cut is lost, which includes the indentation of code in a list. A fence that the source
+/// leaves open stays open in the last piece.
+pub fn split(markdown: &str, longest: usize, measure: Measure) -> Vec<String> {
+    let limit = Limit {
+        longest: longest.max(SHORTEST),
+        measure,
+    };
     if markdown.trim().is_empty() {
         return Vec::new();
     }
-    if fits(markdown, longest) {
+    if limit.fits(markdown) {
         return vec![markdown.to_owned()];
     }
     let mut pieces = Vec::new();
     let mut rest = from_first_line(markdown.trim_end());
     let mut open = None;
     while !rest.is_empty() {
-        let mut piece = Piece::new(open, longest);
+        let mut piece = Piece::new(open, limit);
         let cut = piece.fill(rest);
         rest = behind_cut(&rest[cut.taken..], cut.open);
         if let Some(text) = piece.finish(&cut) {
             pieces.push(text);
         }
         open = cut.open.map(Fence::reopened);
-        if let Some(behind) = behind_closing(rest, open, longest) {
+        if let Some(behind) = behind_closing(rest, open, limit) {
             rest = behind_cut(behind, None);
             open = None;
         }
@@ -45,30 +73,11 @@ pub fn split(markdown: &str, longest: usize) -> Vec<String> {
     pieces
 }
 
-/// In UTF-16 code units.
-pub fn length(text: &str) -> usize {
-    text.chars().map(char::len_utf16).sum()
-}
-
-/// Looks at no more of the text than it has to.
-fn fits(text: &str, longest: usize) -> bool {
-    part_within(text, longest).len() == text.len()
-}
-
-fn part_within(text: &str, longest: usize) -> &str {
-    let mut units = 0;
-    let end = text.char_indices().find(|(_, c)| {
-        units += c.len_utf16();
-        units > longest
-    });
-    end.map_or(text, |(at, _)| &text[..at])
-}
-
 /// A piece while it is filled, with the best places for its end.
 struct Piece<'a> {
-    longest: usize,
+    limit: Limit,
     text: String,
-    units: usize,
+    length: usize,
     /// How much of the text is the line that opens code again.
     lead: usize,
     reader: Reader<'a>,
@@ -89,11 +98,11 @@ struct Cut<'a> {
 }
 
 impl<'a> Piece<'a> {
-    fn new(open: Option<Fence<'a>>, longest: usize) -> Piece<'a> {
+    fn new(open: Option<Fence<'a>>, limit: Limit) -> Piece<'a> {
         let text = open.map_or(String::new(), |fence| format!("{}\n", fence.opening));
         Piece {
-            longest,
-            units: length(&text),
+            limit,
+            length: limit.length(&text),
             lead: text.len(),
             text,
             reader: Reader::starting_in(open),
@@ -105,20 +114,21 @@ impl<'a> Piece<'a> {
     }
 
     fn fill(&mut self, source: &'a str) -> Cut<'a> {
-        // More than can be taken, so that a line which is cut off here is one that does not fit.
-        let window = part_within(source, self.longest + 2);
+        let Limit { longest, measure } = self.limit;
+        // One character more than fits: a line that is cut off here does not fit.
+        let window = measure.start_of(source, longest + measure.longest_character());
         let is_rest = window.len() == source.len();
-        let is_last = is_rest && self.units + length(source) <= self.longest;
+        let is_last = is_rest && self.length + measure.length(source) <= longest;
         let mut next = 0;
         let mut end = 0;
         for whole in window.split_inclusive('\n') {
             let raw = whole.trim_end_matches('\n');
             let line = dedented(raw, self.reader.fence.map_or(0, |fence| fence.surplus));
             let start = next + raw.len() - line.len();
-            let after = self.reader.after(line, self.longest);
-            let needed = self.units + length(line) + after.cost_of_closing();
+            let after = self.reader.after(line, self.limit);
+            let needed = self.length + measure.length(line) + after.cost_of_closing(self.limit);
             let is_complete = is_rest || whole.len() > raw.len();
-            if !is_last && (!is_complete || needed > self.longest) {
+            if !is_last && (!is_complete || needed > longest) {
                 let best = self.ends.into_iter().flatten().next();
                 return best.unwrap_or_else(|| self.cut_line(line, start));
             }
@@ -139,7 +149,7 @@ impl<'a> Piece<'a> {
         let was_code = self.reader.fence.is_some();
         let is_code = after.fence.is_some();
         self.text.push_str(line);
-        self.units += length(line);
+        self.length += self.limit.length(line);
         self.has_content |= !is_blank && was_code == is_code;
         let cut = Cut {
             kept: self.text.len(),
@@ -151,29 +161,31 @@ impl<'a> Piece<'a> {
         let opens = is_code && !was_code;
         if self.has_content && !opens {
             let rank = 2 * usize::from(is_code) + usize::from(!is_blank);
-            if self.units >= self.longest / 3 && !self.after_heading {
+            if self.length >= self.limit.longest / 3 && !self.after_heading {
                 self.ends[rank] = Some(cut);
             }
             self.last_line = Some(cut);
         }
         self.text.push('\n');
-        self.units += 1;
+        self.length += 1;
         self.reader = after;
     }
 
     /// The end of a piece in which no line ends at a good place: within the line that does not fit.
     fn cut_line(&mut self, line: &'a str, start: usize) -> Cut<'a> {
-        let mut room = self.longest.saturating_sub(self.units);
+        let Limit { longest, measure } = self.limit;
+        let mut room = longest.saturating_sub(self.length);
         loop {
-            let part = part_within(line, room);
+            let part = measure.start_of(line, room);
             let end = match (last_word_end(line, part.len()), self.last_line) {
                 (Some(end), _) => end,
                 (None, Some(cut)) => return cut,
                 (None, None) => last_character_end(line, part.len()),
             };
-            let after = self.reader.after(&line[..end], self.longest);
-            let needed = self.units + length(&line[..end]) + after.cost_of_closing();
-            if needed <= self.longest || room == 0 {
+            let after = self.reader.after(&line[..end], self.limit);
+            let needed =
+                self.length + measure.length(&line[..end]) + after.cost_of_closing(self.limit);
+            if needed <= longest || room == 0 {
                 self.text.push_str(&line[..end]);
                 return Cut {
                     kept: self.text.len(),
@@ -181,7 +193,7 @@ impl<'a> Piece<'a> {
                     open: after.fence,
                 };
             }
-            room = room.saturating_sub(needed - self.longest);
+            room = room.saturating_sub(needed - longest);
         }
     }
 
@@ -237,11 +249,11 @@ fn from_first_line(text: &str) -> &str {
 }
 
 /// The rest behind the line that closes the code, if that comes next: the code is closed already.
-fn behind_closing<'a>(rest: &'a str, open: Option<Fence<'a>>, longest: usize) -> Option<&'a str> {
+fn behind_closing<'a>(rest: &'a str, open: Option<Fence<'a>>, limit: Limit) -> Option<&'a str> {
     let fence = open?;
-    let line = part_within(rest, longest).lines().next()?;
+    let line = limit.start_of(rest).lines().next()?;
     let behind = &rest[line.len()..];
-    let reader = Reader::starting_in(open).after(dedented(line, fence.surplus), longest);
+    let reader = Reader::starting_in(open).after(dedented(line, fence.surplus), limit);
     (reader.fence.is_none() && (behind.is_empty() || behind.starts_with(['\n', '\r'])))
         .then_some(behind)
 }

@@ -1,51 +1,50 @@
-//! From the events of the parser to text with marks.
+//! From Markdown to styled text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use pulldown_cmark::{CodeBlockKind, Event, LinkType, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
-use super::link::Link;
-use super::page::{Code, Marks, Page};
+use super::styled::{Code, Link, LinkPart, Runs, Style, StyledText};
 use super::table::Table;
 
-/// Deeper lists are not indented any further: there the indentation would outgrow the text.
+/// Deeper lists get no more indentation and deeper quotes no numbers. Both would outgrow the text.
 const DEEPEST: usize = 8;
 
 const RULE: &str = "———";
 
-pub(super) fn page(markdown: &str) -> Page {
-    let mut page = Renderer::new(markdown).render();
-    if page.is_blank() || page.length() > super::longest_of(markdown) {
-        page = Page::default();
-        page.push(markdown, Marks::default());
-        page.trim_start();
-        page.trim_end();
+/// Parses Markdown, complete or not. Images are links. Raw HTML is text.
+pub fn parse(markdown: &str) -> StyledText {
+    StyledText {
+        source: markdown.to_owned(),
+        runs: Layout::new(markdown).read(),
     }
-    page
 }
 
+/// Lays the events of the parser out as text.
 #[derive(Default)]
-struct Renderer<'a> {
+struct Layout<'a> {
     source: &'a str,
-    page: Page,
-    /// Whether the line has begun; else it begins with the next text, behind `gap` line ends.
+    runs: Runs,
+    /// Whether the line has text. The first text of a line comes after `gap` line ends.
     in_line: bool,
     gap: usize,
     lists: Vec<List>,
     /// The marker of an item that has no text yet.
     marker: Option<String>,
-    quote: Option<Quote>,
-    quotes: usize,
+    quotes: Vec<Quote>,
+    quotes_so_far: usize,
+    heading: Option<u8>,
     bold: usize,
     italic: usize,
-    struck: usize,
-    link: Option<Link>,
+    strikethrough: usize,
+    link: Option<OpenLink>,
     links_within: usize,
-    /// Code or raw HTML, which is shown as it is when it is complete.
+    links_so_far: usize,
+    /// Code or raw HTML, which becomes text when it is complete.
     literal: Option<String>,
-    language: Option<Rc<str>>,
+    language: Option<Arc<str>>,
     table: Option<Table<'a>>,
 }
 
@@ -53,23 +52,28 @@ struct List {
     next_number: Option<u64>,
 }
 
-/// Telegram has no quotes within quotes: only the outermost counts.
 struct Quote {
-    id: usize,
-    depth: usize,
-    /// How many lists it stands in.
+    number: usize,
+    /// How many lists it is in.
     lists: usize,
 }
 
-impl<'a> Renderer<'a> {
-    fn new(source: &'a str) -> Renderer<'a> {
-        Renderer {
+struct OpenLink {
+    number: usize,
+    target: Arc<str>,
+    /// The text that there is so far.
+    label: String,
+}
+
+impl<'a> Layout<'a> {
+    fn new(source: &'a str) -> Layout<'a> {
+        Layout {
             source,
-            ..Renderer::default()
+            ..Layout::default()
         }
     }
 
-    fn render(mut self) -> Page {
+    fn read(mut self) -> Runs {
         let options =
             Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TABLES | Options::ENABLE_TASKLISTS;
         let mut events = Parser::new_ext(self.source, options).into_offset_iter();
@@ -86,9 +90,7 @@ impl<'a> Renderer<'a> {
             self.show(event, range);
         }
         self.show_definitions(unused.into_values());
-        self.page.trim_start();
-        self.page.trim_end();
-        self.page
+        self.runs
     }
 
     fn show(&mut self, event: Event<'a>, range: Range<usize>) {
@@ -114,11 +116,11 @@ impl<'a> Renderer<'a> {
 
     fn start(&mut self, tag: Tag<'a>, range: Range<usize>) {
         match tag {
-            // Where there are paragraphs within a list, the source has blank lines there.
+            // A list with paragraphs has blank lines between its items.
             Tag::Paragraph => self.break_lines(2),
-            Tag::Heading { .. } => {
+            Tag::Heading { level, .. } => {
                 self.break_block();
-                self.bold += 1;
+                self.heading = Some(level as u8);
             }
             Tag::BlockQuote(_) => self.start_quote(),
             Tag::CodeBlock(kind) => {
@@ -146,17 +148,8 @@ impl<'a> Renderer<'a> {
             Tag::TableCell => self.table.iter_mut().for_each(Table::start_cell),
             Tag::Emphasis => self.italic += 1,
             Tag::Strong => self.bold += 1,
-            Tag::Strikethrough => self.struck += 1,
-            Tag::Link {
-                link_type,
-                dest_url,
-                ..
-            }
-            | Tag::Image {
-                link_type,
-                dest_url,
-                ..
-            } => self.start_link(link_type, &dest_url),
+            Tag::Strikethrough => self.strikethrough += 1,
+            Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. } => self.start_link(&dest_url),
             _ => {}
         }
     }
@@ -165,7 +158,7 @@ impl<'a> Renderer<'a> {
         match tag {
             TagEnd::Paragraph => self.break_block(),
             TagEnd::Heading(_) => {
-                self.bold -= 1;
+                self.heading = None;
                 self.break_block();
             }
             TagEnd::BlockQuote(_) => self.end_quote(),
@@ -193,45 +186,48 @@ impl<'a> Renderer<'a> {
             }
             TagEnd::Emphasis => self.italic -= 1,
             TagEnd::Strong => self.bold -= 1,
-            TagEnd::Strikethrough => self.struck -= 1,
+            TagEnd::Strikethrough => self.strikethrough -= 1,
             TagEnd::Link | TagEnd::Image => self.end_link(),
             _ => {}
         }
     }
 
-    fn marks(&self) -> Marks {
-        let link = self.link.as_ref().filter(|link| link.opens);
-        Marks {
-            quote: self.quote.as_ref().map(|quote| quote.id),
-            link: link.map(|link| link.target.clone()),
+    fn style(&self) -> Style {
+        Style {
+            link: self.link.as_ref().map(|link| Link {
+                number: link.number,
+                target: link.target.clone(),
+                part: LinkPart::Label,
+            }),
+            heading: self.heading,
             bold: self.bold > 0,
             italic: self.italic > 0,
-            struck: self.struck > 0,
-            code: None,
+            strikethrough: self.strikethrough > 0,
+            ..self.style_of_block()
         }
     }
 
-    fn marks_of_block(&self) -> Marks {
-        Marks {
-            quote: self.quote.as_ref().map(|quote| quote.id),
-            ..Marks::default()
+    fn style_of_block(&self) -> Style {
+        let quotes = self.quotes.iter().take(DEEPEST);
+        Style {
+            quotes: quotes.map(|quote| quote.number).collect(),
+            ..Style::default()
         }
     }
 
     fn text(&mut self, text: &str) {
-        self.marked(text, self.marks());
+        self.push_text(text, self.style());
     }
 
-    /// A link is worth more than the look of code, and Telegram has no both.
     fn code(&mut self, text: &str) {
-        let mut marks = self.marks();
-        if marks.link.is_none() {
-            marks.code = Some(Code::Inline);
-        }
-        self.marked(text, marks);
+        let style = Style {
+            code: Some(Code::Inline),
+            ..self.style()
+        };
+        self.push_text(text, style);
     }
 
-    fn marked(&mut self, text: &str, marks: Marks) {
+    fn push_text(&mut self, text: &str, style: Style) {
         if let Some(link) = &mut self.link {
             link.label.push_str(text);
         }
@@ -242,21 +238,21 @@ impl<'a> Renderer<'a> {
         } else if !text.is_empty() {
             self.begin_line();
             let line_end = format!("\n{}", indentation(self.levels()));
-            self.page.push(&text.replace('\n', &line_end), marks);
+            self.runs.push(&text.replace('\n', &line_end), style);
         }
     }
 
-    /// Code is not indented, as it is there to be copied.
-    fn block_of_code(&mut self, text: &str, language: Option<Rc<str>>) {
+    /// Code is not indented, so that you can copy it.
+    fn block_of_code(&mut self, text: &str, language: Option<Arc<str>>) {
         let text = without_blank_ends(text);
         if !text.is_empty() {
             self.show_marker();
             self.end_lines();
-            let marks = Marks {
+            let style = Style {
                 code: Some(Code::Block { language }),
-                ..self.marks_of_block()
+                ..self.style_of_block()
             };
-            self.page.push(text, marks);
+            self.runs.push(text, style);
             self.in_line = true;
         }
         self.break_block();
@@ -271,15 +267,15 @@ impl<'a> Renderer<'a> {
         self.gap = self.gap.max(lines);
     }
 
-    /// The line ends that were asked for. They belong to a quote only if it goes on behind them.
+    /// Writes the line ends that are due. They belong to the quotes that go on behind them.
     fn end_lines(&mut self) {
         let gap = std::mem::take(&mut self.gap);
-        if !self.page.is_empty() {
-            let mut marks = self.marks_of_block();
-            marks.quote = marks
-                .quote
-                .filter(|_| marks.quote == self.page.last_quote());
-            self.page.push(&"\n".repeat(gap), marks);
+        let mut style = self.style_of_block();
+        if let Some(last) = self.runs.0.last() {
+            let pairs = style.quotes.iter().zip(&last.style.quotes);
+            let common = pairs.take_while(|(a, b)| a == b).count();
+            style.quotes.truncate(common);
+            self.runs.push(&"\n".repeat(gap), style);
         }
     }
 
@@ -288,16 +284,25 @@ impl<'a> Renderer<'a> {
             return;
         }
         self.end_lines();
-        let lead = match self.marker.take() {
-            Some(marker) => format!("{}{marker} ", indentation(self.levels().saturating_sub(1))),
-            None => indentation(self.levels()),
-        };
-        self.page.push(&lead, self.marks_of_block());
+        let style = self.style_of_block();
+        match self.marker.take() {
+            Some(marker) => {
+                let lead = indentation(self.levels().saturating_sub(1));
+                self.runs.push(&lead, style.clone());
+                let style = Style {
+                    list_marker: true,
+                    ..style
+                };
+                self.runs.push(&format!("{marker} "), style);
+            }
+            None => self.runs.push(&indentation(self.levels()), style),
+        }
         self.in_line = true;
     }
 
+    /// How many lists there are within the outermost quote.
     fn levels(&self) -> usize {
-        let outside = self.quote.as_ref().map_or(0, |quote| quote.lists);
+        let outside = self.quotes.first().map_or(0, |quote| quote.lists);
         self.lists.len() - outside
     }
 
@@ -305,7 +310,7 @@ impl<'a> Renderer<'a> {
     fn show_marker(&mut self) {
         if self.marker.is_some() {
             self.begin_line();
-            self.page.trim_end();
+            self.runs.trim_end();
             self.break_lines(1);
         }
     }
@@ -337,36 +342,30 @@ impl<'a> Renderer<'a> {
     fn start_quote(&mut self) {
         self.show_marker();
         self.break_block();
-        match &mut self.quote {
-            Some(quote) => quote.depth += 1,
-            None => {
-                self.quotes += 1;
-                self.quote = Some(Quote {
-                    id: self.quotes,
-                    depth: 1,
-                    lists: self.lists.len(),
-                });
-            }
-        }
+        self.quotes_so_far += 1;
+        self.quotes.push(Quote {
+            number: self.quotes_so_far,
+            lists: self.lists.len(),
+        });
     }
 
     fn end_quote(&mut self) {
-        if let Some(quote) = &mut self.quote {
-            quote.depth -= 1;
-            if quote.depth == 0 {
-                self.quote = None;
-            }
-        }
+        self.quotes.pop();
         self.break_block();
     }
 
-    /// An image that is a link, or the other way round, leads where the outer one does.
-    fn start_link(&mut self, kind: LinkType, target: &str) {
+    /// An image within a link leads where the link leads, and the other way round.
+    fn start_link(&mut self, target: &str) {
         if self.link.is_some() {
             self.links_within += 1;
             return;
         }
-        self.link = Some(Link::new(kind, target, self.table.is_none()));
+        self.links_so_far += 1;
+        self.link = Some(OpenLink {
+            number: self.links_so_far,
+            target: target.into(),
+            label: String::new(),
+        });
     }
 
     fn end_link(&mut self) {
@@ -374,8 +373,19 @@ impl<'a> Renderer<'a> {
             self.links_within -= 1;
             return;
         }
-        if let Some(missing) = self.link.as_ref().and_then(Link::missing) {
-            self.text(&missing);
+        let style = self.style();
+        let Some(link) = &self.link else { return };
+        let target = link.target.clone();
+        let label = link.label.trim();
+        let is_shown = label == &*target || target.strip_prefix("mailto:") == Some(label);
+        if label.is_empty() {
+            self.push_text(&target, style);
+        } else if !is_shown && !target.is_empty() {
+            let link = style.link.map(|link| Link {
+                part: LinkPart::Address,
+                ..link
+            });
+            self.push_text(&format!(" ({target})"), Style { link, ..style });
         }
         self.link = None;
     }
@@ -401,8 +411,8 @@ fn without_blank_ends(text: &str) -> &str {
     &text[first_line..]
 }
 
-/// The first word behind the fence, unless it is no name of a language.
-fn language(kind: &CodeBlockKind) -> Option<Rc<str>> {
+/// The first word behind the fence, if it can be the name of a language.
+fn language(kind: &CodeBlockKind) -> Option<Arc<str>> {
     let CodeBlockKind::Fenced(info) = kind else {
         return None;
     };

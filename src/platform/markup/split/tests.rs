@@ -1,11 +1,20 @@
 //! Where texts are cut by example, and what has to hold for any text.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use pulldown_cmark::{CodeBlockKind, Event, Parser, Tag};
 
-use super::*;
+use super::super::Measure;
+
+/// In UTF-16 code units.
+fn split(markdown: &str, longest: usize) -> Vec<String> {
+    super::split(markdown, longest, Measure::Utf16)
+}
+
+fn length(text: &str) -> usize {
+    text.encode_utf16().count()
+}
 
 fn words(count: usize) -> String {
     vec!["word"; count].join(" ")
@@ -186,12 +195,12 @@ fn an_open_fence_is_left_open_at_the_end() {
 /// Were every piece to look at all of the rest, this would take minutes.
 #[test]
 fn a_megabyte_takes_no_time() {
-    let started = Instant::now();
+    let started = processor_time();
     for part in ["x", "a\n", "`", "```\na\n"] {
         let text = format!("a{}b", part.repeat((1 << 20) / part.len()));
-        assert!(split(&text, 64).iter().all(|piece| fits(piece, 64)));
+        assert!(split(&text, 64).iter().all(|piece| length(piece) <= 64));
     }
-    assert!(started.elapsed() < Duration::from_secs(30));
+    assert!(processor_time() - started < Duration::from_secs(30));
 }
 
 fn markdownish() -> impl Strategy<Value = String> {
@@ -280,5 +289,48 @@ proptest! {
         early.pop();
         let whole = split(&text, longest);
         prop_assert!(whole.starts_with(&early), "{:?}", (early, whole));
+    }
+}
+
+/// The example of each measure is the longest text that fits, and one character more.
+#[test]
+fn the_measure_decides_what_fits() {
+    for (measure, character, count) in [
+        (Measure::Utf16, "🎉", 32),
+        (Measure::Chars, "🎉", 64),
+        (Measure::Bytes, "🎉", 16),
+        (Measure::Utf16, "é", 64),
+        (Measure::Bytes, "é", 32),
+    ] {
+        let text = character.repeat(count);
+        assert_eq!(super::split(&text, 64, measure), [text.as_str()]);
+        let more = super::split(&(text.clone() + character), 64, measure);
+        assert_eq!(more, [text.as_str(), character]);
+    }
+}
+
+/// The language line counts in the measure too: in bytes it is too long to be repeated.
+#[test]
+fn fences_are_measured() {
+    let text = format!("```ééééééééé\n{}\n```", words(20));
+    let pieces = super::split(&text, 64, Measure::Chars);
+    assert!(pieces[1].starts_with("```ééééééééé\n"), "{pieces:?}");
+    let pieces = super::split(&text, 64, Measure::Bytes);
+    assert!(pieces[1].starts_with("```\n"), "{pieces:?}");
+}
+
+proptest! {
+    #[test]
+    fn every_piece_fits_in_every_measure(
+        text in prop_oneof![markdownish(), any::<String>(), "[-*1. `~\n>aé字🎉\u{301}]{0,400}"],
+        longest in 64usize..200,
+        measure in prop::sample::select(vec![Measure::Utf16, Measure::Chars, Measure::Bytes]),
+    ) {
+        let pieces = super::split(&text, longest, measure);
+        for piece in &pieces {
+            prop_assert!(measure.length(piece) <= longest, "{:?}", piece);
+            prop_assert!(!piece.trim().is_empty());
+        }
+        prop_assert_eq!(pieces.is_empty(), text.trim().is_empty());
     }
 }

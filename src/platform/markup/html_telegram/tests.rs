@@ -2,7 +2,13 @@
 
 use proptest::prelude::*;
 
+use super::super::parse;
+use super::super::samples::markdownish;
 use super::*;
+
+fn html(markdown: &str) -> String {
+    write(&parse(markdown))
+}
 
 #[track_caller]
 fn shows(markdown: &str, expected: &str) {
@@ -114,6 +120,10 @@ fn links_open_or_show_where_they_lead() {
         "<https://a> <b@c.d>",
         "<a href=\"https://a\">https://a</a> b@c.d",
     );
+    shows(
+        "[a](https://b)[c](d)[e](https://f)",
+        "<a href=\"https://b\">a</a>c (d)<a href=\"https://f\">e</a>",
+    );
     shows("[m](mailto:a@b)", "<a href=\"mailto:a@b\">m</a>");
     shows(
         "![a](https://b) ![](https://c) ![d](e.png)",
@@ -186,24 +196,6 @@ fn deep_nesting_does_no_harm() {
     }
 }
 
-#[test]
-fn every_piece_fits_into_a_message() {
-    let row = "| a | bb | ccc |\n";
-    let table = format!(
-        "{row}|---|---|---|\n{}| {} |\n",
-        row.repeat(170),
-        "x".repeat(20)
-    );
-    assert!(shown(&html(&table)).encode_utf16().count() > LONGEST);
-    let text = format!("{}\n\n{table}\n\nend", "word ".repeat(2000));
-    let pieces = pieces(&text);
-    for piece in &pieces {
-        assert!(shown(&html(piece)).encode_utf16().count() <= LONGEST);
-        assert!(plain(piece).encode_utf16().count() <= LONGEST);
-    }
-    assert_eq!(pieces.len(), 5);
-}
-
 /// What is seen of the HTML.
 fn shown(html: &str) -> String {
     let mut parts = html.split('<');
@@ -273,32 +265,15 @@ fn check_text(text: &str) {
     }
 }
 
-/// Text with marks of every kind, whole and broken.
-fn markdownish() -> impl Strategy<Value = String> {
-    let part = prop_oneof![
-        4 => "[a-z]{1,9}",
-        3 => Just(" ".to_owned()),
-        3 => Just("\n".to_owned()),
-        1 => Just("\n\n".to_owned()),
-        2 => "[-*_~`#>|+\\[\\]()\\\\.:!<&\"=1é字🎉\u{301}\u{a0}\t\r\0]{1,4}",
-        2 => prop::sample::select(vec![
-            "**", "*", "~~", "`", "[a](b)", "[a](https://b)", "![", "[", "](https://c\"&)", "[a]", "[a]: tg://d\n",
-            "<br>", "<!-- ", " -->", "<https://e>", "<f@g.h>", "&lt;", "&nbsp;", "&#60;", "\\",
-        ])
-        .prop_map(str::to_owned),
-        3 => prop::sample::select(vec![
-            "\n```rs\n", "\n~~~\n", "\n```\n", "\n> ", "\n>> ", "\n- ", "\n  - ", "\n    * ", "\n1. ", "\n   99. ", "\n- [ ] ",
-            "\n- ```\n", "\n---\n", "\n# ", "\n===\n", "\n\n|a|b|\n|-|:-:|\n", "\n|c|", "\n<div>\n", "\n    ", "\n> - > ",
-        ])
-        .prop_map(str::to_owned),
-    ];
-    prop::collection::vec(part, 0..60).prop_map(|parts| parts.concat())
-}
-
 proptest! {
     #[test]
     fn telegram_can_read_it(text in prop_oneof![markdownish(), any::<String>()]) {
         check(&html(&text));
+    }
+
+    #[test]
+    fn visible_text_is_the_html_without_tags(text in prop_oneof![markdownish(), any::<String>()]) {
+        prop_assert_eq!(shown(&html(&text)), visible_text(&parse(&text)));
     }
 
     #[test]

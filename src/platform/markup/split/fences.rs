@@ -1,7 +1,7 @@
-//! Where code begins and ends. A line is understood as whoever gets the piece understands it, so that a cut always knows
-//! whether it goes through code.
+//! Finds where code begins and ends. It reads each line as a Markdown parser of the piece reads it, so a cut knows whether it
+//! goes through code.
 
-use super::{fits, length};
+use super::Limit;
 
 /// Code that a piece leaves open. Its texts are parts of the source.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -17,19 +17,19 @@ pub(super) struct Fence<'a> {
 
 impl<'a> Fence<'a> {
     /// Marks that take more than an eighth of a piece are no fence: nothing would be left for the code between them.
-    fn opened_by(line: &'a str, longest: usize) -> Option<Fence<'a>> {
+    fn opened_by(line: &'a str, limit: Limit) -> Option<Fence<'a>> {
         let text = line.trim_start_matches(' ');
         let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
         let info = text.trim_start_matches(mark);
         let marks = &text[..text.len() - info.len()];
         // With more backticks behind it, it is code within a line.
         let is_within_line = mark == '`' && info.contains('`');
-        if is_within_line || !(3..=longest / 8).contains(&marks.len()) {
+        if is_within_line || !(3..=limit.longest / 8).contains(&marks.len()) {
             return None;
         }
         let whole = line.trim_end();
         Some(Fence {
-            opening: if fits(whole, longest / 4) {
+            opening: if limit.measure.fits(whole, limit.longest / 4) {
                 whole
             } else {
                 marks
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn after(mut self, line: &'a str, longest: usize) -> Reader<'a> {
+    pub(super) fn after(mut self, line: &'a str, limit: Limit) -> Reader<'a> {
         let indent = indentation(line);
         let could_fence = indent <= self.offset + 3;
         if line.trim().is_empty() {
@@ -90,14 +90,14 @@ impl<'a> Reader<'a> {
                 self.after_blank = false;
             }
             if could_fence {
-                self.begin_block(line, longest);
+                self.begin_block(line, limit);
             }
         }
         self
     }
 
     /// Code may begin behind the marker of an item.
-    fn begin_block(&mut self, line: &'a str, longest: usize) {
+    fn begin_block(&mut self, line: &'a str, limit: Limit) {
         let indent = indentation(line);
         let mut text = dedented(line, self.offset);
         let mut offset = self.offset.min(indent);
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
             self.offset = offset;
             text = behind;
         }
-        let fence = Fence::opened_by(text, longest).filter(|_| offset <= longest / 8);
+        let fence = Fence::opened_by(text, limit).filter(|_| offset <= limit.longest / 8);
         if let Some(fence) = fence {
             self.offset = offset;
             self.fence = Some(Fence {
@@ -116,8 +116,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    pub(super) fn cost_of_closing(&self) -> usize {
-        self.fence.map_or(0, |fence| length(&fence.closing()))
+    pub(super) fn cost_of_closing(&self, limit: Limit) -> usize {
+        self.fence.map_or(0, |fence| limit.length(&fence.closing()))
     }
 }
 

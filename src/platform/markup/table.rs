@@ -1,9 +1,9 @@
-//! Tables as aligned columns: Telegram has none of its own.
+//! Tables as aligned columns of text.
 
 use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
 
-use crate::platform::split::length;
+use super::Measure;
 
 const BETWEEN: &str = " │ ";
 
@@ -40,9 +40,9 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// One long cell makes every row as wide, so the source has to do where that is more than twice as long.
+    /// One long cell makes every row as wide. A table that would be more than twice as long as its source is its source.
     pub(super) fn text(&self) -> String {
-        self.aligned(2 * length(self.source))
+        self.aligned(2 * Measure::Utf16.length(self.source))
             .unwrap_or_else(|| self.source.to_owned())
     }
 
@@ -62,7 +62,7 @@ impl<'a> Table<'a> {
                 line += &lines.join("─┼─");
                 line.push('\n');
             }
-            units += length(&line);
+            units += Measure::Utf16.length(&line);
             if units > longest {
                 return None;
             }
