@@ -1,5 +1,6 @@
 //! Where texts are cut by example, and what has to hold for any text.
 
+use crate::testing::processor_time;
 use std::time::Duration;
 
 use proptest::prelude::*;
