@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::client::{Client, ClientError};
 use crate::config::{Config, paths};
-use crate::daemon::{live_gateway, recorded_socket};
+use crate::home_files::{live_gateway, recorded_socket};
 use crate::store::{OpenMode, Store, StoreError};
 
 use super::{CliError, output};

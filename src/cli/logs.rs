@@ -11,7 +11,7 @@ use super::backend::Backend;
 use super::output::{Output, to_stderr};
 use crate::config::settings::parse_duration;
 use crate::config::{Config, paths};
-use crate::daemon::recorded_socket;
+use crate::home_files::recorded_socket;
 use crate::protocol::{Call, SessionName, SessionView};
 use crate::sessions::resolve;
 

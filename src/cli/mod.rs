@@ -7,6 +7,7 @@ mod backend;
 mod chat;
 mod complete;
 pub mod demo;
+mod diagnose_process;
 mod doctor;
 mod error;
 mod events;
