@@ -7,7 +7,11 @@ use super::output::{BAD, BOLD, GOOD, Output};
 use crate::client::Client;
 use crate::protocol::{AgentName, AgentTestView, AgentView, Call, Nothing};
 
-pub(super) async fn run(backend: &Backend, out: &Output, args: AgentsArgs) -> Result<(), CliError> {
+pub(super) async fn run(
+    backend: &dyn Backend,
+    out: &Output,
+    args: AgentsArgs,
+) -> Result<(), CliError> {
     // Whether an agent can be used is the daemon's to say: it may run elsewhere, as somebody else.
     let client = backend.daemon()?;
     match args.verb.unwrap_or(AgentsVerb::List) {

@@ -10,17 +10,13 @@ use super::backend::Backend;
 use super::output::{self, BOLD, FAINT, Output};
 use crate::client::{Client, News};
 use crate::clock;
-use crate::config::Config;
 use crate::platform::local;
 use crate::protocol::{
     Call, EventKind, EventsSubscribe, LocalMessageView, LocalRead, LocalSay, LocalThreadView,
-    Nothing,
 };
-use crate::views;
 
 pub(super) async fn run(
-    backend: &Backend,
-    config: &Config,
+    backend: &dyn Backend,
     out: &Output,
     args: AttachArgs,
 ) -> Result<(), CliError> {
@@ -51,17 +47,14 @@ pub(super) async fn run(
             )
         })?),
     };
-    match backend {
-        Backend::Daemon(client) => converse(client, out, thread).await,
-        Backend::Direct(store) => {
-            let chat = config
-                .platform(local::NAME)
-                .and_then(|p| p.home_channel.clone())
-                .map_or_else(|| "home".into(), |h| h.chat_id);
-            let thread = thread.map(|t| t.to_string()).unwrap_or_default();
-            for message in
-                views::local_messages(store.local_messages(&chat, &thread, 0, 200).await?)
-            {
+    match backend.daemon() {
+        Ok(client) => converse(client, out, thread).await,
+        Err(_) => {
+            let wish = LocalRead {
+                thread,
+                ..LocalRead::default()
+            };
+            for message in backend.local_messages(wish).await? {
                 show(out, &message)?;
             }
             Err(CliError::NoDaemon {
@@ -73,16 +66,8 @@ pub(super) async fn run(
     }
 }
 
-async fn list(backend: &Backend, out: &Output) -> Result<(), CliError> {
-    let threads: Vec<LocalThreadView> = match backend {
-        Backend::Daemon(client) => client.call(Call::LocalThreads(Nothing {})).await?,
-        Backend::Direct(store) => store
-            .local_threads(500)
-            .await?
-            .into_iter()
-            .map(views::local_thread)
-            .collect(),
-    };
+async fn list(backend: &dyn Backend, out: &Output) -> Result<(), CliError> {
+    let threads = backend.local_threads().await?;
     out.value(&threads)?;
     if threads.is_empty() {
         return out.line("No threads yet: `hermesctl handoff local` opens one.");

@@ -1,15 +1,19 @@
 //! `hermesctl events`: the stages of past handoffs from the journal, then what happens now.
 
+use super::CliError;
 use super::args::EventsArgs;
 use super::backend::Backend;
 use super::output::{FAINT, Output};
-use super::{CliError, handoffs};
 use crate::client::News;
 use crate::clock;
 use crate::protocol::{Call, EventKind, EventView, EventsSubscribe, HandoffList, HandoffView};
 use crate::visible_text::visible;
 
-pub(super) async fn run(backend: &Backend, out: &Output, args: EventsArgs) -> Result<(), CliError> {
+pub(super) async fn run(
+    backend: &dyn Backend,
+    out: &Output,
+    args: EventsArgs,
+) -> Result<(), CliError> {
     if args.follow {
         // Subscribed before the past is read, so that nothing falls between the two.
         let topics = EventsSubscribe {
@@ -21,18 +25,11 @@ pub(super) async fn run(backend: &Backend, out: &Output, args: EventsArgs) -> Re
             .call(Call::EventsSubscribe(topics))
             .await?;
     }
-    let past = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::HandoffList(HandoffList {
-                    session: None,
-                    in_flight: false,
-                    limit: Some(args.limit),
-                }))
-                .await?
-        }
-        Backend::Direct(store) => handoffs::recent(store, args.limit).await?,
+    let wish = HandoffList {
+        limit: Some(args.limit),
+        ..HandoffList::default()
     };
+    let past = backend.handoffs(wish).await?;
     for event in journal(&past)
         .into_iter()
         .filter(|e| wanted(&args.topic, &e.event))

@@ -14,20 +14,18 @@ use super::output::{FAINT, GOOD, Output};
 use super::{CliError, terminal};
 use crate::client::{Client, ClientError, News};
 use crate::config::Config;
-use crate::domain::{HandoffStage, NOTICE_STAYS, RequestedVia};
-use crate::handoff::request::{self, HandoffWish};
-use crate::platform::Platforms;
-use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffRequest, HandoffView};
+use crate::domain::{HandoffStage, NOTICE_STAYS};
+use crate::handoff::request::HandoffWish;
+use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffView};
 use crate::sessions::open_elsewhere;
-use crate::store::watch;
-use crate::store::{OpenMode, Store};
+use crate::store::{OpenMode, Store, watch as database_watch};
 use crate::views;
 
 /// The net under inotify when the database is watched without a daemon.
 const POLL: Duration = Duration::from_millis(500);
 
 pub(super) async fn run(
-    backend: &Backend,
+    backend: &dyn Backend,
     config: &Config,
     out: &Output,
     args: HandoffArgs,
@@ -50,53 +48,11 @@ pub(super) async fn run(
         pickup: args.pickup_timeout,
         finish: args.timeout,
     };
-    match backend {
-        Backend::Daemon(client) => {
-            subscribe(client).await?;
-            // A daemon of another version may not know these fields.
-            let known = (client.server().version == crate::VERSION).then_some(wish.terminal);
-            let terminal = known.unwrap_or_default();
-            let call = HandoffRequest {
-                platform: wish.platform,
-                session: wish.session,
-                note: wish.note,
-                tty: wish.tty,
-                terminals: terminal.ids,
-                terminal_since: terminal.since,
-                after_turn: wish.after_turn,
-                force: wish.force,
-            };
-            let handoff: HandoffView = client.call(Call::HandoffRequest(call)).await?;
-            tell_chosen(out, &handoff, why_found)?;
-            if args.no_wait {
-                return requested(out, &handoff);
-            }
-            if handoff.after_turn {
-                out.line(out.styled(FAINT, "it begins when no turn is in progress"))?;
-            }
-            follow(client, config, out, handoff, limits).await
-        }
-        Backend::Direct(store) => {
-            // Whether a turn runs elsewhere cannot be known here; the daemon that picks this up waits for its end.
-            let (handoff, chosen_by) = request::request(
-                store,
-                &Platforms::configured(config, store),
-                |_| Ok(false),
-                &wish,
-                RequestedVia::Direct,
-            )
-            .await?;
-            let handoff = views::requested_handoff(&handoff, chosen_by);
-            tell_chosen(out, &handoff, why_found)?;
-            if args.no_wait {
-                return requested(out, &handoff);
-            }
-            out.line(out.styled(
-                FAINT,
-                "no daemon answers; the request is in the database for whoever picks it up",
-            ))?;
-            watch_row(store, out, handoff, Progress::default(), limits).await
-        }
+    let handoff = backend.request_handoff(wish).await?;
+    tell_chosen(out, &handoff, why_found)?;
+    match args.no_wait {
+        true => requested(out, &handoff),
+        false => backend.follow_handoff(out, handoff, limits).await,
     }
 }
 
@@ -216,7 +172,17 @@ pub(super) async fn follow(
     }
 }
 
-/// The same without a daemon: looks at the row whenever another program has written.
+/// The same without a daemon.
+pub(super) async fn watch(
+    store: &Store,
+    out: &Output,
+    handoff: HandoffView,
+    limits: WaitLimits,
+) -> Result<(), CliError> {
+    watch_row(store, out, handoff, Progress::default(), limits).await
+}
+
+/// Looks at the row whenever another program has written.
 async fn watch_row(
     store: &Store,
     out: &Output,
@@ -228,7 +194,11 @@ async fn watch_row(
     let (changed, stop) = (Arc::new(Notify::new()), CancellationToken::new());
     let _stop = stop.clone().drop_guard();
     let wake = changed.clone();
-    tokio::spawn(watch::run(store.clone(), move || wake.notify_one(), stop));
+    tokio::spawn(database_watch::run(
+        store.clone(),
+        move || wake.notify_one(),
+        stop,
+    ));
     loop {
         let Some(now) = store.handoff(id)? else {
             return Err(CliError::Other(format!(

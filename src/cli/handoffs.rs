@@ -3,19 +3,13 @@
 use super::CliError;
 use super::args::{HandoffsArgs, HandoffsVerb};
 use super::backend::Backend;
-use super::handoff::{WaitLimits, follow, requested, subscribe};
+use super::handoff::{WaitLimits, requested, subscribe};
 use super::output::{BOLD, Output, state_style};
 use crate::clock;
-use crate::config::Config;
-use crate::domain::{Handoff, HandoffState};
 use crate::protocol::{Call, HandoffId, HandoffList, HandoffView};
-use crate::sessions::resolve;
-use crate::store::Store;
-use crate::views;
 
 pub(super) async fn run(
-    backend: &Backend,
-    config: &Config,
+    backend: &dyn Backend,
     out: &Output,
     args: HandoffsArgs,
 ) -> Result<(), CliError> {
@@ -30,7 +24,7 @@ pub(super) async fn run(
             in_flight,
             limit,
         } => list(backend, out, session, in_flight, limit).await,
-        HandoffsVerb::Show { id } => show(out, &find(backend, id).await?),
+        HandoffsVerb::Show { id } => show(out, &backend.handoff(id).await?),
         HandoffsVerb::Cancel { id } => cancel(backend, out, id).await,
         HandoffsVerb::Retry {
             id,
@@ -43,50 +37,28 @@ pub(super) async fn run(
             if no_wait {
                 return requested(out, &handoff);
             }
-            follow(
-                client,
-                config,
-                out,
-                handoff,
-                WaitLimits {
-                    pickup: timeout,
-                    finish: timeout,
-                },
-            )
-            .await
+            let limits = WaitLimits {
+                pickup: timeout,
+                finish: timeout,
+            };
+            backend.follow_handoff(out, handoff, limits).await
         }
     }
 }
 
 async fn list(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     session: Option<String>,
     in_flight: bool,
     limit: usize,
 ) -> Result<(), CliError> {
-    let handoffs: Vec<HandoffView> = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::HandoffList(HandoffList {
-                    session,
-                    in_flight,
-                    limit: Some(limit),
-                }))
-                .await?
-        }
-        Backend::Direct(store) => {
-            let session = match session {
-                Some(name) => Some(resolve(store, &name)?.id),
-                None => None,
-            };
-            listed(
-                store
-                    .list_handoffs(session.as_deref(), in_flight, limit)
-                    .await?,
-            )
-        }
+    let wish = HandoffList {
+        session,
+        in_flight,
+        limit: Some(limit),
     };
+    let handoffs = backend.handoffs(wish).await?;
     out.value(&handoffs)?;
     if handoffs.is_empty() {
         return out.line("No handoffs.");
@@ -118,28 +90,6 @@ async fn list(
         ],
         &handoffs.iter().map(row).collect::<Vec<_>>(),
     )
-}
-
-pub(super) async fn recent(store: &Store, limit: usize) -> Result<Vec<HandoffView>, CliError> {
-    Ok(listed(store.list_handoffs(None, false, limit).await?))
-}
-
-fn listed(handoffs: Vec<Handoff>) -> Vec<HandoffView> {
-    handoffs.iter().map(views::listed_handoff).collect()
-}
-
-async fn find(backend: &Backend, id: i64) -> Result<HandoffView, CliError> {
-    match backend {
-        Backend::Daemon(client) => Ok(client.call(Call::HandoffShow(HandoffId { id })).await?),
-        Backend::Direct(store) => match store.handoff(id)? {
-            Some(handoff) => Ok(views::handoff(&handoff)),
-            None => Err(CliError::Refused {
-                message: format!("there is no handoff {id}"),
-                hint: Some("see `hermesctl handoffs`".into()),
-                kind: "not_found".into(),
-            }),
-        },
-    }
 }
 
 fn show(out: &Output, handoff: &HandoffView) -> Result<(), CliError> {
@@ -184,32 +134,8 @@ fn show(out: &Output, handoff: &HandoffView) -> Result<(), CliError> {
     }
 }
 
-async fn cancel(backend: &Backend, out: &Output, id: i64) -> Result<(), CliError> {
-    let handoff = match backend {
-        Backend::Daemon(client) => client.call(Call::HandoffCancel(HandoffId { id })).await?,
-        Backend::Direct(store) => {
-            let pending = find(backend, id).await?;
-            // Without a daemon nothing runs, so only a request that nobody has claimed can be taken back; the session's
-            // row may by now belong to a later one than this.
-            let withdrawn = pending.state == HandoffState::Pending.as_str()
-                && store
-                    .withdraw_handoff(&pending.session, "cancelled")
-                    .await?;
-            if !withdrawn {
-                return Err(CliError::Refused {
-                    message: format!(
-                        "handoff {id} is {} and cannot be cancelled without a daemon",
-                        pending.state
-                    ),
-                    hint: Some(
-                        "a running one is resumed or rolled back when hermesd starts".into(),
-                    ),
-                    kind: "too_late".into(),
-                });
-            }
-            find(backend, id).await?
-        }
-    };
+async fn cancel(backend: &dyn Backend, out: &Output, id: i64) -> Result<(), CliError> {
+    let handoff = backend.cancel_handoff(id).await?;
     out.value(&handoff)?;
     out.line(format!(
         "Handoff {id} is {}: {}.",

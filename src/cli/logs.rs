@@ -12,26 +12,18 @@ use super::output::{Output, to_stderr};
 use crate::config::settings::parse_duration;
 use crate::config::{Config, paths};
 use crate::home_files::recorded_socket;
-use crate::protocol::{Call, SessionName, SessionView};
-use crate::sessions::resolve;
 
 const PROGRAM: &str = "journalctl";
 
 /// The id of the session that is meant; lines know no other name.
 pub(super) async fn session(
-    backend: &Backend,
+    backend: &dyn Backend,
     wish: &LogsArgs,
 ) -> Result<Option<String>, CliError> {
-    let Some(name) = wish.session.clone() else {
-        return Ok(None);
-    };
-    Ok(Some(match backend {
-        Backend::Daemon(client) => {
-            let call = Call::SessionShow(SessionName { session: name });
-            client.call::<SessionView>(call).await?.id
-        }
-        Backend::Direct(store) => resolve(store, &name)?.id,
-    }))
+    match &wish.session {
+        Some(name) => Ok(Some(backend.session(name).await?.id)),
+        None => Ok(None),
+    }
 }
 
 /// Becomes journalctl; returns only when it does not.

@@ -31,7 +31,6 @@ pub use args::Args;
 pub use error::CliError;
 
 use args::Verb;
-use backend::Backend;
 use output::Output;
 
 use crate::config::{self, Overrides};
@@ -67,27 +66,28 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         Verb::Logs(wish) if wish.session.is_none() => {
             return logs::run(&config, &out, wish, None);
         }
-        Verb::Sessions(_) => Backend::open_to_read(&config, args.socket.is_some()).await?,
-        _ => Backend::open(&config, args.socket.is_some()).await?,
+        Verb::Sessions(_) => backend::open_to_read(&config, args.socket.is_some()).await?,
+        _ => backend::open(&config, args.socket.is_some()).await?,
     };
+    let backend = backend.as_ref();
     match args.verb {
         Verb::Logs(wish) => {
-            let session = logs::session(&backend, &wish).await?;
+            let session = logs::session(backend, &wish).await?;
             logs::run(&config, &out, &wish, session)
         }
-        Verb::Metrics => metrics::run(&backend, &out).await,
-        Verb::Chat(wish) => chat::run(&backend, &config, &out, wish).await,
-        Verb::Resume(wish) => chat::resume(&backend, &config, &out, wish).await,
-        Verb::Handoff(wish) => handoff::run(&backend, &config, &out, wish).await,
-        Verb::Handoffs(wish) => handoffs::run(&backend, &config, &out, wish).await,
-        Verb::Sessions(wish) => sessions::run(&backend, &config, &out, wish).await,
-        Verb::Agents(wish) => agents::run(&backend, &out, wish).await,
-        Verb::Pair(wish) => pair::run(&backend, &out, wish).await,
-        Verb::Platforms => platforms::run(&backend, &config, &out).await,
+        Verb::Metrics => metrics::run(backend, &out).await,
+        Verb::Chat(wish) => chat::run(backend, &config, &out, wish).await,
+        Verb::Resume(wish) => chat::resume(backend, &config, &out, wish).await,
+        Verb::Handoff(wish) => handoff::run(backend, &config, &out, wish).await,
+        Verb::Handoffs(wish) => handoffs::run(backend, &out, wish).await,
+        Verb::Sessions(wish) => sessions::run(backend, &out, wish).await,
+        Verb::Agents(wish) => agents::run(backend, &out, wish).await,
+        Verb::Pair(wish) => pair::run(backend, &out, wish).await,
+        Verb::Platforms => platforms::run(backend, &out).await,
         Verb::Doctor | Verb::Setup(_) => Ok(()),
-        Verb::Status => status::run(&backend, &config, &out).await,
-        Verb::Events(wish) => events::run(&backend, &out, wish).await,
-        Verb::Attach(wish) => attach::run(&backend, &config, &out, wish).await,
+        Verb::Status => status::run(backend, &config, &out).await,
+        Verb::Events(wish) => events::run(backend, &out, wish).await,
+        Verb::Attach(wish) => attach::run(backend, &out, wish).await,
         // Answered above: they need no home.
         Verb::Completions(_) | Verb::Complete(_) => Ok(()),
     }

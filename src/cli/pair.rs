@@ -8,7 +8,11 @@ use super::visible;
 use crate::clock;
 use crate::protocol::{Call, Nothing, PairingCode, PersonName, PersonView, PlatformView};
 
-pub(super) async fn run(backend: &Backend, out: &Output, args: PairArgs) -> Result<(), CliError> {
+pub(super) async fn run(
+    backend: &dyn Backend,
+    out: &Output,
+    args: PairArgs,
+) -> Result<(), CliError> {
     let client = backend.daemon()?;
     match args.verb.unwrap_or(PairVerb::List) {
         PairVerb::List => {

@@ -3,21 +3,10 @@
 use super::CliError;
 use super::backend::Backend;
 use super::output::Output;
-use crate::config::Config;
-use crate::platform::Platforms;
-use crate::protocol::{Call, Nothing, PlatformView};
-use crate::views;
+use crate::protocol::PlatformView;
 
-pub(super) async fn run(backend: &Backend, config: &Config, out: &Output) -> Result<(), CliError> {
-    let platforms: Vec<PlatformView> = match backend {
-        Backend::Daemon(client) => client.call(Call::PlatformList(Nothing {})).await?,
-        // What the configuration says; whether it works only a daemon can tell.
-        Backend::Direct(store) => Platforms::configured(config, store)
-            .all()
-            .into_iter()
-            .map(views::platform)
-            .collect(),
-    };
+pub(super) async fn run(backend: &dyn Backend, out: &Output) -> Result<(), CliError> {
+    let platforms = backend.platforms().await?;
     out.value(&platforms)?;
     out.table(
         &["PLATFORM", "STATE", "HOME CHANNEL", "DETAIL"],

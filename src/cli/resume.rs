@@ -3,41 +3,6 @@
 use super::CliError;
 use super::output::Output;
 use crate::protocol::ResumedView;
-use crate::sessions::{self, Refusal, RequestError, turn_elsewhere};
-use crate::store::{Store, StoreError};
-use crate::views;
-
-/// The same without a daemon; the chat gets its note from the next one that starts.
-pub(super) async fn without_daemon(
-    store: &Store,
-    name: Option<String>,
-) -> Result<ResumedView, CliError> {
-    let session = match &name {
-        Some(name) => sessions::resolve(store, name)?,
-        None => sessions::handed_off(store).await?,
-    };
-    let refuse = |kind, message| {
-        CliError::from(RequestError::Refused(Refusal {
-            kind,
-            message,
-            hint: Some("wait for its end".into()),
-        }))
-    };
-    if let Some(what) = turn_elsewhere(store, &session.id)? {
-        let message = format!("\"{}\" is busy: {what}", session.label());
-        return Err(refuse("turn_in_progress", message));
-    }
-    let departure = match store.take_home(&session.id).await {
-        Ok(departure) => departure,
-        Err(StoreError::Conflict(reason)) => return Err(refuse("in_flight", reason)),
-        Err(error) => return Err(error.into()),
-    };
-    let session = sessions::resolve(store, &session.id)?;
-    Ok(ResumedView {
-        session: views::session(&session),
-        came_from: departure.map(|departure| departure.from.platform),
-    })
-}
 
 pub(super) fn report(out: &Output, resumed: &ResumedView) -> Result<(), CliError> {
     out.value(resumed)?;

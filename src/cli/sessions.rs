@@ -8,19 +8,14 @@ use super::backend::Backend;
 use super::export;
 use super::output::{BOLD, FAINT, Output};
 use crate::clock;
-use crate::config::Config;
 use crate::domain::transcript::Content;
 use crate::protocol::{
-    Call, HitView, MessageView, SessionList, SessionName, SessionRename, SessionSearch,
-    SessionView, TranscriptView, TranscriptWish,
+    MessageView, SessionList, SessionRename, SessionSearch, SessionView, TranscriptView,
+    TranscriptWish,
 };
-use crate::sessions::resolve;
-use crate::store::SessionFilter;
-use crate::views;
 
 pub(super) async fn run(
-    backend: &Backend,
-    config: &Config,
+    backend: &dyn Backend,
     out: &Output,
     args: SessionsArgs,
 ) -> Result<(), CliError> {
@@ -41,39 +36,24 @@ pub(super) async fn run(
             session,
             format,
             output,
-        } => export::run(backend, config, out, &session, format, output.as_deref()).await,
+        } => export::run(backend, out, &session, format, output.as_deref()).await,
         SessionsVerb::Rename { session, title } => rename(backend, out, session, title).await,
     }
 }
 
 pub(super) async fn list(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     source: Option<String>,
     live: bool,
     limit: usize,
 ) -> Result<(), CliError> {
-    let sessions: Vec<SessionView> = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::SessionList(SessionList {
-                    source,
-                    live,
-                    limit: Some(limit),
-                }))
-                .await?
-        }
-        Backend::Direct(store) => store
-            .list_sessions(SessionFilter {
-                source,
-                live,
-                limit,
-            })
-            .await?
-            .iter()
-            .map(views::session)
-            .collect(),
+    let wish = SessionList {
+        source,
+        live,
+        limit: Some(limit),
     };
+    let sessions = backend.sessions(wish).await?;
     out.value(&sessions)?;
     if sessions.is_empty() {
         return out.line("No sessions.");
@@ -103,15 +83,8 @@ pub(super) async fn list(
     )
 }
 
-async fn show(backend: &Backend, out: &Output, name: String) -> Result<(), CliError> {
-    let session: SessionView = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::SessionShow(SessionName { session: name }))
-                .await?
-        }
-        Backend::Direct(store) => views::session(&resolve(store, &name)?),
-    };
+async fn show(backend: &dyn Backend, out: &Output, name: String) -> Result<(), CliError> {
+    let session = backend.session(&name).await?;
     out.value(&session)?;
     out.line(out.styled(BOLD, session.title.as_deref().unwrap_or(&session.id)))?;
     out.line(format!("id        {}", session.id))?;
@@ -140,7 +113,7 @@ async fn show(backend: &Backend, out: &Output, name: String) -> Result<(), CliEr
 }
 
 async fn transcript(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     name: String,
     last: Option<usize>,
@@ -159,7 +132,7 @@ async fn transcript(
 
 /// All pages of what is wished for.
 pub(super) async fn whole(
-    backend: &Backend,
+    backend: &dyn Backend,
     wish: &TranscriptWish,
 ) -> Result<TranscriptView, CliError> {
     let mut pages: Vec<TranscriptView> = Vec::new();
@@ -173,7 +146,7 @@ pub(super) async fn whole(
             before,
             ..wish.clone()
         };
-        let page = page(backend, wish).await?;
+        let page = backend.transcript(wish).await?;
         let (got, earlier) = (page.messages.len(), page.earlier);
         pages.push(page);
         wanted = wanted.map(|n| n.saturating_sub(got));
@@ -197,23 +170,13 @@ pub(super) async fn whole(
 }
 
 async fn search(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     words: Vec<String>,
     limit: usize,
 ) -> Result<(), CliError> {
-    let hits: Vec<HitView> = match backend {
-        Backend::Daemon(client) => {
-            let limit = Some(limit);
-            client
-                .call(Call::SessionSearch(SessionSearch { words, limit }))
-                .await?
-        }
-        Backend::Direct(store) => {
-            let hits = store.search(&words, limit).await?;
-            hits.iter().map(views::hit).collect()
-        }
-    };
+    let limit = Some(limit);
+    let hits = backend.search(SessionSearch { words, limit }).await?;
     out.value(&hits)?;
     if hits.is_empty() {
         return out.line("Nothing found.");
@@ -258,36 +221,16 @@ fn highlighted(out: &Output, snippet: &str) -> String {
 }
 
 async fn rename(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     session: String,
     title: String,
 ) -> Result<(), CliError> {
-    let renamed: SessionView = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::SessionRename(SessionRename { session, title }))
-                .await?
-        }
-        Backend::Direct(store) => {
-            views::session(&crate::sessions::rename(store, &session, &title).await?)
-        }
-    };
+    let renamed = backend.rename(SessionRename { session, title }).await?;
     out.value(&renamed)?;
     match &renamed.title {
         Some(title) => out.line(format!("{} is now called \"{title}\".", renamed.id)),
         None => out.line(format!("{} has no title any more.", renamed.id)),
-    }
-}
-
-async fn page(backend: &Backend, wish: TranscriptWish) -> Result<TranscriptView, CliError> {
-    match backend {
-        Backend::Daemon(client) => Ok(client.call(Call::SessionTranscript(wish)).await?),
-        Backend::Direct(store) => {
-            let session = resolve(store, &wish.session)?;
-            let transcript = store.transcript(&session.id).await?;
-            Ok(views::transcript(&session, &transcript, &wish))
-        }
     }
 }
 

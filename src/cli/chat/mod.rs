@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::domain::slash_command::{self, ParsedInput, Place};
 use crate::protocol::{
     Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
-    ResumedView, SessionResume, SessionView, TranscriptWish,
+    SessionView, TranscriptWish,
 };
 use editor::Heard;
 use input::Input;
@@ -30,7 +30,7 @@ use input::Input;
 const RECALLED: usize = 10;
 
 pub(super) async fn run(
-    backend: &Backend,
+    backend: &dyn Backend,
     config: &Config,
     out: &Output,
     args: ChatArgs,
@@ -46,22 +46,14 @@ pub(super) async fn run(
 
 /// `hermesctl resume`: brings a session home and, in a terminal, goes on with it.
 pub(super) async fn resume(
-    backend: &Backend,
+    backend: &dyn Backend,
     config: &Config,
     out: &Output,
     args: ResumeArgs,
 ) -> Result<(), CliError> {
-    let resumed: ResumedView = match backend {
-        Backend::Daemon(client) => {
-            let wish = SessionResume {
-                session: args.session,
-            };
-            client.call(Call::SessionResume(wish)).await?
-        }
-        Backend::Direct(store) => super::resume::without_daemon(store, args.session).await?,
-    };
+    let resumed = backend.resume(args.session).await?;
     let stay = args.no_chat || out.is_json() || !input::is_terminal();
-    if stay || matches!(backend, Backend::Direct(_)) {
+    if stay || backend.daemon().is_err() {
         return super::resume::report(out, &resumed);
     }
     if let Some(platform) = &resumed.came_from {
@@ -76,7 +68,7 @@ pub(super) async fn resume(
 }
 
 async fn converse(
-    backend: &Backend,
+    backend: &dyn Backend,
     config: &Config,
     out: &Output,
     wish: ChatOpen,
@@ -105,7 +97,7 @@ async fn converse(
 }
 
 struct Chat<'a> {
-    backend: &'a Backend,
+    backend: &'a dyn Backend,
     client: &'a Client,
     config: &'a Config,
     out: &'a Output,
