@@ -1,12 +1,13 @@
-//! `hermesctl attach local[/THREAD]`: the scrollback, then lines in and replies out.
+//! Invoked by `hermesctl attach`.
+//!
+//! Prints the messages of a local chat, sends each line of the input, and prints the replies.
 
 use std::io::IsTerminal;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::CliError;
-use super::args::AttachArgs;
-use super::backend::Backend;
+use super::backend::{Backend, Target};
 use super::output::{self, BOLD, FAINT, Output};
 use crate::client::{Client, News};
 use crate::clock;
@@ -15,11 +16,21 @@ use crate::protocol::{
     Call, EventKind, EventsSubscribe, LocalMessageView, LocalRead, LocalSay, LocalThreadView,
 };
 
-pub(super) async fn run(
-    backend: &dyn Backend,
-    out: &Output,
-    args: AttachArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Lines from standard input are sent, replies are printed as they come. End with Ctrl-D.\n\nExamples:\n  hermesctl attach local --list\n  hermesctl attach local/3\n  echo \"how far are we?\" | hermesctl attach local/3"
+)]
+pub struct AttachArgs {
+    /// `local`, or `local/THREAD`.
+    pub place: String,
+    /// List the threads instead.
+    #[arg(long)]
+    pub list: bool,
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: AttachArgs) -> Result<(), CliError> {
+    let (_, backend) = target.open().await?;
+    let backend = backend.as_ref();
     let (platform, thread) = match args.place.split_once('/') {
         Some((platform, thread)) => (platform, Some(thread)),
         None => (args.place.as_str(), None),

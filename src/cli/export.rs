@@ -1,4 +1,6 @@
-//! `hermesctl sessions export`: a whole session as Markdown to read or as JSON to keep.
+//! Invoked by `hermesctl sessions export`.
+//!
+//! Writes a whole session as Markdown to read or as JSON to keep.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -9,13 +11,18 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::CliError;
-use super::args::ExportFormat;
 use super::backend::Backend;
 use super::output::Output;
 use super::sessions;
 use crate::clock;
 use crate::domain::transcript::Content;
 use crate::protocol::{MessageView, TranscriptView};
+
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+pub enum ExportFormat {
+    Json,
+    Markdown,
+}
 
 pub(super) async fn run(
     backend: &dyn Backend,

@@ -1,4 +1,6 @@
-//! `hermesctl handoff`: ask, show each stage as it is reached, and say where the conversation is now.
+//! Invoked by `hermesctl handoff`.
+//!
+//! Requests a handoff, prints each stage as it is reached, and says where the conversation is now.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,8 +10,8 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::args::HandoffArgs;
-use super::backend::Backend;
+use super::args::time;
+use super::backend::Target;
 use super::output::{FAINT, GOOD, Output};
 use super::{CliError, terminal};
 use crate::client::{Client, ClientError, News};
@@ -24,15 +26,41 @@ use crate::views;
 /// The net under inotify when the database is watched without a daemon.
 const POLL: Duration = Duration::from_millis(500);
 
-pub(super) async fn run(
-    backend: &dyn Backend,
-    config: &Config,
-    out: &Output,
-    args: HandoffArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --no-wait --json"
+)]
+pub struct HandoffArgs {
+    /// Where to: see `hermesctl platforms`.
+    pub platform: String,
+    /// Id, beginning of an id, or title [default: $HERMES_SESSION_ID, else the session of this terminal, else the only recent one].
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// A word for the agent on top of the transcript.
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    /// If the agent is in the middle of a turn, wait for its end instead of refusing.
+    #[arg(long)]
+    pub wait: bool,
+    /// Do not mind that another program seems to be in the middle of a turn. A turn that it holds by lease still counts.
+    #[arg(long)]
+    pub force: bool,
+    /// Return as soon as the request is written.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// How long to wait for the end; after that it goes on in the background.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
+    pub timeout: Duration,
+    /// Without a daemon: how long to wait for one to pick the request up before it is withdrawn.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
+    pub pickup_timeout: Duration,
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Result<(), CliError> {
+    let (config, backend) = target.open().await?;
     let here = match args.session {
         Some(_) => None,
-        None => session_here(config),
+        None => session_here(&config),
     };
     let (found, why_found) = here.unzip();
     let wish = HandoffWish {

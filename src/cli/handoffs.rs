@@ -1,18 +1,63 @@
-//! `hermesctl handoffs`: list, show, cancel, retry.
+//! Invoked by `hermesctl handoffs`.
+//!
+//! Lists, shows, cancels and retries handoffs.
+
+use std::time::Duration;
 
 use super::CliError;
-use super::args::{HandoffsArgs, HandoffsVerb};
-use super::backend::Backend;
+use super::args::time;
+use super::backend::{Backend, Target};
 use super::handoff::{WaitLimits, requested, subscribe};
 use super::output::{BOLD, Output, state_style};
 use crate::clock;
 use crate::protocol::{Call, HandoffId, HandoffList, HandoffView};
 
-pub(super) async fn run(
-    backend: &dyn Backend,
-    out: &Output,
-    args: HandoffsArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+pub struct HandoffsArgs {
+    #[command(subcommand)]
+    pub verb: Option<HandoffsVerb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum HandoffsVerb {
+    /// The newest first (the default).
+    List {
+        /// Only those of this session.
+        #[arg(long, value_name = "NAME")]
+        session: Option<String>,
+        /// Only those that are not ended.
+        #[arg(long)]
+        in_flight: bool,
+        /// How many at the most.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// One handoff with its stages and times.
+    Show {
+        /// Its number.
+        id: i64,
+    },
+    /// Stop one that has not reached the chat yet; everything is put back.
+    Cancel {
+        /// Its number.
+        id: i64,
+    },
+    /// Ask again for one that failed, and wait for it.
+    Retry {
+        /// Its number.
+        id: i64,
+        /// Return as soon as the request is written.
+        #[arg(long)]
+        no_wait: bool,
+        /// How long to wait for the end.
+        #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
+        timeout: Duration,
+    },
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: HandoffsArgs) -> Result<(), CliError> {
+    let (_, backend) = target.open().await?;
+    let backend = backend.as_ref();
     let verb = args.verb.unwrap_or(HandoffsVerb::List {
         session: None,
         in_flight: false,

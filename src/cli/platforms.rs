@@ -1,11 +1,14 @@
-//! `hermesctl platforms`.
+//! Invoked by `hermesctl platforms`.
+//!
+//! Lists the platforms, with their state and their home channel.
 
 use super::CliError;
-use super::backend::Backend;
+use super::backend::Target;
 use super::output::Output;
 use crate::protocol::PlatformView;
 
-pub(super) async fn run(backend: &dyn Backend, out: &Output) -> Result<(), CliError> {
+pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
+    let (_, backend) = target.open().await?;
     let platforms = backend.platforms().await?;
     out.value(&platforms)?;
     out.table(

@@ -1,10 +1,44 @@
-//! `hermesctl resume` where nobody goes on talking: a session comes home, and that is told.
+//! Invoked by `hermesctl resume`.
+//!
+//! Brings a session home and, in a terminal, goes on with it.
 
-use super::CliError;
-use super::output::Output;
-use crate::protocol::ResumedView;
+use super::backend::Target;
+use super::output::{FAINT, Output};
+use super::{CliError, chat, terminal};
+use crate::protocol::{ChatOpen, ResumedView};
 
-pub(super) fn report(out: &Output, resumed: &ResumedView) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  hermesctl resume\n  hermesctl resume \"Fix the parser\"\n  hermesctl resume 20260131 --no-chat"
+)]
+pub struct ResumeArgs {
+    /// Id, beginning of an id, or title [default: the only one that was handed off].
+    pub session: Option<String>,
+    /// Only bring it home; do not open it here.
+    #[arg(long)]
+    pub no_chat: bool,
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: ResumeArgs) -> Result<(), CliError> {
+    let (config, backend) = target.open().await?;
+    let backend = backend.as_ref();
+    let resumed = backend.resume(args.session).await?;
+    let stay = args.no_chat || out.is_json() || !chat::is_terminal();
+    if stay || backend.daemon().is_err() {
+        return report(out, &resumed);
+    }
+    if let Some(platform) = &resumed.came_from {
+        out.line(out.styled(FAINT, &format!("Brought back from {platform}.")))?;
+    }
+    let wish = ChatOpen {
+        session: Some(resumed.session.id),
+        tty: terminal::tty(),
+        ..ChatOpen::default()
+    };
+    chat::converse(backend, &config, out, wish).await
+}
+
+fn report(out: &Output, resumed: &ResumedView) -> Result<(), CliError> {
     out.value(resumed)?;
     let session = &resumed.session;
     let name = session.title.as_deref().unwrap_or(&session.id);

@@ -1,11 +1,14 @@
-//! `hermesctl sessions`: list, show, transcript, search, rename; export has a file of its own.
+//! Invoked by `hermesctl sessions`.
+//!
+//! Lists, shows, searches and renames sessions. export.rs writes one out.
+
+use std::path::PathBuf;
 
 use serde_json::Value;
 
 use super::CliError;
-use super::args::{SessionsArgs, SessionsVerb};
-use super::backend::Backend;
-use super::export;
+use super::backend::{Backend, Target};
+use super::export::{self, ExportFormat};
 use super::output::{BOLD, FAINT, Output};
 use crate::clock;
 use crate::domain::transcript::Content;
@@ -14,11 +17,77 @@ use crate::protocol::{
     TranscriptWish,
 };
 
-pub(super) async fn run(
-    backend: &dyn Backend,
-    out: &Output,
-    args: SessionsArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    pub verb: Option<SessionsVerb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum SessionsVerb {
+    /// The newest first (the default).
+    List {
+        /// Only those from here: cli, tui, acp, or a platform.
+        #[arg(long, value_name = "NAME")]
+        source: Option<String>,
+        /// Only those that have not ended.
+        #[arg(long)]
+        live: bool,
+        /// How many at the most.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// One session.
+    Show {
+        /// Id, beginning of an id, or title.
+        session: String,
+    },
+    /// What was said in a session.
+    Transcript {
+        /// Id, beginning of an id, or title.
+        session: String,
+        /// Only the last so many messages.
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
+    },
+    /// Find messages by their words.
+    #[command(
+        after_help = "All words have to be in the message; quote a phrase, and end a word with * to find what begins so.\n\nExamples:\n  hermesctl sessions search parser \"off by one\"\n  hermesctl sessions search 'deploy*' --limit 5"
+    )]
+    Search {
+        /// Words, or phrases in quotes.
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        /// How many at the most.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Write a session out, to read or to keep.
+    #[command(
+        after_help = "Examples:\n  hermesctl sessions export \"Fix the parser\" > parser.md\n  hermesctl sessions export 20260131 --format json --output parser.json"
+    )]
+    Export {
+        /// Id, beginning of an id, or title.
+        session: String,
+        /// How to write it.
+        #[arg(long, value_enum, default_value_t = ExportFormat::Markdown)]
+        format: ExportFormat,
+        /// A file that does not exist yet [default: standard output].
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Give a session another title; an empty one takes it away.
+    Rename {
+        /// Id, beginning of an id, or title.
+        session: String,
+        /// Up to a hundred characters; unique.
+        title: String,
+    },
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: SessionsArgs) -> Result<(), CliError> {
+    let backend = target.open_to_read().await?;
+    let backend = backend.as_ref();
     match args.verb.unwrap_or(SessionsVerb::List {
         source: None,
         live: false,

@@ -1,25 +1,24 @@
-//! `hermesctl status`.
+//! Invoked by `hermesctl status`.
+//!
+//! Prints what the daemon is doing.
 
 use serde_json::json;
 
-use super::backend::{Backend, Status};
+use super::backend::{Status, Target};
 use super::output::Output;
 use super::{CliError, platforms};
 use crate::clock;
 use crate::config::{Config, paths};
 use crate::protocol::StatusView;
 
-pub(super) async fn run(
-    backend: &dyn Backend,
-    config: &Config,
-    out: &Output,
-) -> Result<(), CliError> {
+pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
+    let (config, backend) = target.open().await?;
     match backend.status().await? {
         Status::Served(status) => served(out, status),
         Status::Unserved {
             sessions,
             handoffs_in_flight,
-        } => unserved(config, out, sessions, handoffs_in_flight),
+        } => unserved(&config, out, sessions, handoffs_in_flight),
     }
 }
 

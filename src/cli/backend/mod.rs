@@ -10,10 +10,11 @@ pub(super) use daemon::{DaemonBackend, find_daemon};
 pub(super) use direct::DirectBackend;
 
 use super::CliError;
+use super::args::GlobalArgs;
 use super::handoff::WaitLimits;
 use super::output::Output;
 use crate::client::Client;
-use crate::config::Config;
+use crate::config::{self, Config, Overrides};
 use crate::handoff::request::HandoffWish;
 use crate::protocol::{
     HandoffList, HandoffView, HitView, LocalMessageView, LocalRead, LocalThreadView, PlatformView,
@@ -67,6 +68,49 @@ pub(super) enum Status {
     },
 }
 
+/// The home and the daemon that the command line names.
+pub(super) struct Target {
+    pub(super) overrides: Overrides,
+    pub(super) socket_is_explicit: bool,
+}
+
+impl Target {
+    pub(super) fn new(args: &GlobalArgs) -> Target {
+        let socket = args.socket.iter();
+        Target {
+            overrides: Overrides {
+                config: args.config.clone(),
+                home: args.home.clone(),
+                profile: args.profile.clone(),
+                values: socket
+                    .map(|socket| ("control.socket", socket.display().to_string()))
+                    .collect(),
+            },
+            socket_is_explicit: args.socket.is_some(),
+        }
+    }
+
+    pub(super) fn config(&self) -> Result<Config, CliError> {
+        Ok(config::load(&self.overrides)?)
+    }
+
+    /// The daemon that serves the home, else its database.
+    pub(super) async fn open(&self) -> Result<(Config, Box<dyn Backend>), CliError> {
+        let config = self.config()?;
+        let backend = open(&config, self.socket_is_explicit).await?;
+        Ok((config, backend))
+    }
+
+    /// For a verb that mostly reads: a database that cannot be served can be read all the same.
+    pub(super) async fn open_to_read(&self) -> Result<Box<dyn Backend>, CliError> {
+        let config = self.config()?;
+        Ok(match find_daemon(&config, self.socket_is_explicit).await? {
+            Some(client) => Box::new(DaemonBackend::new(&config, client)),
+            None => Box::new(DirectBackend::open_to_read(&config)?),
+        })
+    }
+}
+
 /// The daemon that serves the home, else its database.
 pub(super) async fn open(
     config: &Config,
@@ -75,16 +119,5 @@ pub(super) async fn open(
     Ok(match find_daemon(config, socket_is_explicit).await? {
         Some(client) => Box::new(DaemonBackend::new(config, client)),
         None => Box::new(DirectBackend::open(config)?),
-    })
-}
-
-/// For commands that mostly read: a database that cannot be served can be read all the same.
-pub(super) async fn open_to_read(
-    config: &Config,
-    socket_is_explicit: bool,
-) -> Result<Box<dyn Backend>, CliError> {
-    Ok(match find_daemon(config, socket_is_explicit).await? {
-        Some(client) => Box::new(DaemonBackend::new(config, client)),
-        None => Box::new(DirectBackend::open_to_read(config)?),
     })
 }

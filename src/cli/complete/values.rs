@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Arg;
 
-use super::super::args::Args;
+use super::super::args::GlobalArgs;
 use super::super::backend::{self, Backend};
 use super::{Candidate, Offer};
 use crate::config::settings::{self, Kind};
@@ -67,7 +67,7 @@ pub(in crate::cli) struct Asker {
 
 impl Asker {
     /// `given` are the options on the line that is being typed.
-    pub(super) fn new(args: &Args, given: &[(String, String)]) -> Asker {
+    pub(super) fn new(args: &GlobalArgs, given: &[(String, String)]) -> Asker {
         let on_the_line = |name: &str| {
             let mut given = given.iter().rev();
             given

@@ -1,5 +1,6 @@
-//! `hermesctl doctor`: everything that a handoff needs, looked over one thing after the other. It goes on where another command
-//! would stop, since what is wrong is what it is asked for.
+//! Invoked by `hermesctl doctor`.
+//!
+//! Checks everything that a handoff needs, one thing after the other. A fault does not stop it: faults are what it looks for.
 
 mod access;
 mod host;
@@ -9,7 +10,7 @@ mod unit;
 use serde_json::json;
 
 use super::CliError;
-use super::backend::find_daemon;
+use super::backend::{Target, find_daemon};
 use super::diagnose_process::{DiagnoseProcess, unexpected};
 use super::output::{BAD, BOLD, FAINT, GOOD, Output};
 use crate::client::Client;
@@ -21,17 +22,13 @@ use crate::protocol::{
 };
 use crate::views;
 
-pub(super) async fn run(
-    overrides: &Overrides,
-    socket_is_explicit: bool,
-    out: &Output,
-) -> Result<(), CliError> {
+pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
     let mut report = Report {
         out,
         found: Vec::new(),
     };
-    match config::load(overrides) {
-        Ok(config) => look_over(&config, overrides, socket_is_explicit, &mut report).await?,
+    match config::load(&target.overrides) {
+        Ok(config) => look_over(&config, target, &mut report).await?,
         Err(error) => {
             let remedy = "mend what it names; `hermesd --check-config` shows what is in force";
             report.tell(Finding::bad("configuration", error.to_string(), remedy))?;
@@ -42,8 +39,7 @@ pub(super) async fn run(
 
 async fn look_over(
     config: &Config,
-    overrides: &Overrides,
-    socket_is_explicit: bool,
+    target: &Target,
     report: &mut Report<'_>,
 ) -> Result<(), CliError> {
     report.tell(Finding::good(
@@ -56,14 +52,14 @@ async fn look_over(
     let (found, database_opens) = host::database(config).await;
     report.tell_all(found)?;
     report.tell_all(host::disk(&config.home))?;
-    let daemon = find_daemon(config, socket_is_explicit).await;
+    let daemon = find_daemon(config, target.socket_is_explicit).await;
     report.tell_all(host::daemon(config, &daemon))?;
     let daemon = daemon.ok().flatten();
     report.tell_all(unit::look(&paths::unit_of(&config.home), daemon.is_some()).await)?;
     report.tell_all(profiles::look(config).await)?;
     match (&daemon, database_opens) {
         (Some(client), _) => ask_daemon(config, client, report).await,
-        (None, true) => without_daemon(config, overrides, report).await,
+        (None, true) => without_daemon(config, &target.overrides, report).await,
         (None, false) => Ok(()),
     }
 }

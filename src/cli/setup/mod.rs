@@ -1,5 +1,7 @@
-//! `hermesctl setup`: from a fresh bot to the first handoff. Each step is written down before the next, so that one that is
-//! broken off can be taken up again.
+//! Invoked by `hermesctl setup`.
+//!
+//! Leads from a new bot to the first handoff. Each step is saved before the next begins, so that you can stop and continue
+//! later.
 
 mod ask;
 mod file;
@@ -13,8 +15,7 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::CliError;
-use super::args::SetupArgs;
-use super::backend::find_daemon;
+use super::backend::{Target, find_daemon};
 use super::diagnose_process::{DiagnoseProcess, unexpected};
 use super::output::{BOLD, GOOD, Output};
 use crate::client::Client;
@@ -25,17 +26,40 @@ use file::File;
 /// A token is not longer than this; what is, is no token.
 const LONGEST_TOKEN: u64 = 4096;
 
-pub(super) async fn run(
-    overrides: &Overrides,
-    socket_is_explicit: bool,
-    out: &Output,
-    wish: &SetupArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Asks for what it needs; with --no-input the flags have to say it all. A token is never taken from the command line,\nwhere others could see it.\n\nExamples:\n  hermesctl setup\n  hermesctl setup --token-file ~/token\n  pass telegram | hermesctl setup --no-input --token-file - --home-channel 123456 --allow 123456"
+)]
+pub struct SetupArgs {
+    /// The platform to set up.
+    #[arg(default_value = "telegram", value_parser = ["telegram"])]
+    pub platform: String,
+    /// A file that holds the bot's token; `-` reads it from standard input.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<std::path::PathBuf>,
+    /// The chat that handoffs go to, by its id; else it is found when somebody says /sethome there.
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    pub home_channel: Option<String>,
+    /// Somebody who may talk to the agent, by their id; may be given several times.
+    #[arg(long, value_name = "ID")]
+    pub allow: Vec<String>,
+    /// Remove a webhook of the bot, which takes all its messages. The program that set it gets none any more.
+    #[arg(long)]
+    pub remove_webhook: bool,
+    /// Enable and start the user service.
+    #[arg(long)]
+    pub enable: bool,
+    /// Ask nothing.
+    #[arg(long)]
+    pub no_input: bool,
+}
+
+pub(super) async fn run(target: &Target, out: &Output, wish: SetupArgs) -> Result<(), CliError> {
     // Who breaks off gets their terminal back as it was.
     let interrupts = signal(SignalKind::interrupt());
     let mut interrupts = interrupts.map_err(|e| CliError::Other(e.to_string()))?;
     tokio::select! {
-        outcome = guide(overrides, socket_is_explicit, out, wish) => outcome,
+        outcome = guide(target, out, &wish) => outcome,
         _ = interrupts.recv() => Err(CliError::Failed {
             message: "broken off".into(),
             hint: Some("what was written so far stays; run this again to go on".into()),
@@ -43,12 +67,8 @@ pub(super) async fn run(
     }
 }
 
-async fn guide(
-    overrides: &Overrides,
-    socket_is_explicit: bool,
-    out: &Output,
-    wish: &SetupArgs,
-) -> Result<(), CliError> {
+async fn guide(target: &Target, out: &Output, wish: &SetupArgs) -> Result<(), CliError> {
+    let overrides = &target.overrides;
     let asks = !wish.no_input && ask::can_ask();
     let environment = config::environment()?;
     let home = config::home(overrides, &environment)?;
@@ -85,7 +105,7 @@ async fn guide(
         file.write()?;
     }
     guide.webhook(&mut process, wish.remove_webhook).await?;
-    let daemon = find_daemon(&config, socket_is_explicit).await?;
+    let daemon = find_daemon(&config, target.socket_is_explicit).await?;
     if let Some(client) = &daemon {
         home::reload(client, &wish.platform).await?;
     }
