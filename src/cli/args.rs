@@ -25,9 +25,9 @@ Exit codes:
   1  something unexpected went wrong
   2  the command line is wrong
   3  refused: nothing was changed, the message names the remedy
-  4  the handoff failed and was rolled back, or the agent gave no answer
-  5  timed out: the handoff goes on in the background
-  6  no daemon answers (or picked the request up)
+  4  the handoff failed and was rolled back, the agent gave no answer, setup failed, or doctor found a fault
+  5  timed out: the handoff goes on in the background, or the platform did not come up during setup
+  6  no daemon answers or accepts the request, or state.db does not exist
 
 Examples:
   hermesctl chat
@@ -55,7 +55,7 @@ pub struct GlobalArgs {
     /// Print JSON instead of text.
     #[arg(long, global = true)]
     pub json: bool,
-    /// The home that holds state.db [default: $HERMES_HOME, else that of the profile].
+    /// The home that holds state.db [default: $HERMES_HOME, $STATE_DIRECTORY, else that of the profile].
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
     /// The Hermes profile to use [default: the one that `hermes profile use` chose].

@@ -14,7 +14,7 @@ use crate::protocol::StatusView;
 pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
     let (config, backend) = target.open().await?;
     match backend.status().await? {
-        Status::Served(status) => served(out, status),
+        Status::Served(status) => served(&config, out, status),
         Status::Unserved {
             sessions,
             handoffs_in_flight,
@@ -41,7 +41,7 @@ fn unserved(
     Err(error.after_value(out))
 }
 
-fn served(out: &Output, status: StatusView) -> Result<(), CliError> {
+fn served(config: &Config, out: &Output, status: StatusView) -> Result<(), CliError> {
     out.value(&status)?;
     let up = clock::age(clock::now() - status.started_at);
     out.line(format!(
@@ -56,8 +56,5 @@ fn served(out: &Output, status: StatusView) -> Result<(), CliError> {
         status.turns_running,
         status.connections
     ))?;
-    out.table(
-        &["PLATFORM", "STATE", "HOME CHANNEL", "DETAIL"],
-        &platforms::rows(status.platforms),
-    )
+    platforms::show(out, config, status.platforms)
 }

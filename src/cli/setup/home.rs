@@ -1,6 +1,7 @@
 //! Finding the home channel: the person says /sethome in it. Where a daemon reads the bot's messages it hears that; where none
 //! does, `hermesd diagnose` listens.
 
+use std::path::Path;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -12,6 +13,7 @@ use crate::cli::CliError;
 use crate::cli::diagnose_process::{DiagnoseProcess, unexpected};
 use crate::cli::output::Output;
 use crate::client::Client;
+use crate::config::paths;
 use crate::protocol::{
     Call, DiagnoseAnswer, DiagnoseRequest, Nothing, PairingCode, PersonView, PlatformView,
 };
@@ -73,7 +75,10 @@ pub(super) async fn reload(client: &Client, platform: &str) -> Result<(), CliErr
     let pid = i32::try_from(client.server().pid).unwrap_or_default();
     kill(Pid::from_raw(pid), Signal::SIGHUP).map_err(|error| CliError::Failed {
         message: format!("the daemon (process {pid}) could not be told to read its configuration: {error}"),
-        hint: Some("`systemctl reload hermesd` does it, as root for the system's service; then run this again".into()),
+        hint: Some(format!(
+            "`systemctl --user reload {}` does it, or `systemctl reload hermesd` as root for the system's service; then run this again",
+            paths::unit_of(Path::new(&client.server().home))
+        )),
     })?;
     let connected = async {
         loop {

@@ -23,7 +23,9 @@ use crate::config::{self, Config, Overrides, paths};
 use crate::protocol::{DiagnoseAnswer, DiagnoseRequest};
 use file::File;
 
-/// A token is not longer than this; what is, is no token.
+/// The platforms that this guide knows.
+pub(super) const PLATFORMS: [&str; 1] = ["telegram"];
+/// No token is longer than this.
 const LONGEST_TOKEN: u64 = 4096;
 
 #[derive(Debug, clap::Args)]
@@ -32,7 +34,7 @@ const LONGEST_TOKEN: u64 = 4096;
 )]
 pub struct SetupArgs {
     /// The platform to set up.
-    #[arg(default_value = "telegram", value_parser = ["telegram"])]
+    #[arg(default_value = "telegram", value_parser = PLATFORMS)]
     pub platform: String,
     /// A file that holds the bot's token; `-` reads it from standard input.
     #[arg(long, value_name = "FILE")]
