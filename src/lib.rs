@@ -39,6 +39,7 @@ pub mod delivery;
 pub mod domain;
 pub mod events;
 pub mod handoff;
+pub mod home_files;
 pub mod hooks;
 pub mod inbound;
 pub mod journal_ids;

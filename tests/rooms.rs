@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What every room may name: modules that name nothing but each other.
-const LEAVES: [&str; 13] = [
+const LEAVES: [&str; 14] = [
     "clock",
     "domain",
+    "home_files",
     "journal_ids",
     "name_lookup",
     "panic_guard",
@@ -61,14 +62,14 @@ const ROOMS: [(&str, &[&str]); 20] = [
         "daemon",
         &[
             "agent", "config", "control", "delivery", "events", "handoff", "hooks", "inbound",
-            "metrics", "platform", "store", "terminal", "turn",
+            "metrics", "platform", "protocol", "store", "terminal", "turn", "views",
         ],
     ),
     (
         "cli",
         &[
-            "agent", "client", "config", "daemon", "events", "handoff", "metrics", "platform",
-            "protocol", "sessions", "store", "turn", "views",
+            "client", "config", "handoff", "metrics", "platform", "protocol", "sessions", "store",
+            "views",
         ],
     ),
     ("manual", &["cli", "config", "daemon", "protocol"]),

@@ -7,7 +7,7 @@ use hermesd::cli::{self, CliError, output};
 
 fn main() -> ExitCode {
     let args = cli::Args::parse();
-    let json = args.json;
+    let json = args.global.json;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -11,7 +11,7 @@ use hermesd::daemon::{self, DaemonError};
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Some(Verb::Demo) = args.verb {
+    if let Some(Verb::Demo) = &args.verb {
         return finish(in_runtime(async {
             demo::run(&std::env::current_exe().unwrap_or_else(|_| "hermesd".into())).await
         }));
@@ -26,6 +26,9 @@ fn main() -> ExitCode {
         overrides
             .values
             .push(("control.socket", socket.display().to_string()));
+    }
+    if let Some(Verb::Diagnose) = &args.verb {
+        return finish(in_runtime(diagnose(overrides)));
     }
     let config = match config::load(&overrides) {
         Ok(config) => config,
@@ -63,6 +66,13 @@ fn serve(config: Config, overrides: Overrides) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+async fn diagnose(overrides: Overrides) -> Result<(), CliError> {
+    let input = tokio::io::BufReader::new(tokio::io::stdin());
+    daemon::diagnose(overrides, input, tokio::io::stdout())
+        .await
+        .map_err(|error| CliError::Other(error.to_string()))
 }
 
 fn check_config(config: &Config, out: &Output) -> Result<(), CliError> {

@@ -1,13 +1,32 @@
-//! `hermesctl agents`: who can answer, and how one of them does.
+//! Invoked by `hermesctl agents`.
+//!
+//! Lists the agents, and tests one of them.
 
 use super::CliError;
-use super::args::{AgentsArgs, AgentsVerb};
-use super::backend::Backend;
+use super::backend::Target;
 use super::output::{BAD, BOLD, GOOD, Output};
 use crate::client::Client;
 use crate::protocol::{AgentName, AgentTestView, AgentView, Call, Nothing};
 
-pub(super) async fn run(backend: &Backend, out: &Output, args: AgentsArgs) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+pub struct AgentsArgs {
+    #[command(subcommand)]
+    pub verb: Option<AgentsVerb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum AgentsVerb {
+    /// All agents, and what those that are not ready lack (the default).
+    List,
+    /// Ask an agent one thing, and see how it answers.
+    Test {
+        /// Its name.
+        agent: String,
+    },
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: AgentsArgs) -> Result<(), CliError> {
+    let (_, backend) = target.open().await?;
     // Whether an agent can be used is the daemon's to say: it may run elsewhere, as somebody else.
     let client = backend.daemon()?;
     match args.verb.unwrap_or(AgentsVerb::List) {

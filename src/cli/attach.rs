@@ -1,29 +1,36 @@
-//! `hermesctl attach local[/THREAD]`: the scrollback, then lines in and replies out.
+//! Invoked by `hermesctl attach`.
+//!
+//! Prints the messages of a local chat, sends each line of the input, and prints the replies.
 
 use std::io::IsTerminal;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::CliError;
-use super::args::AttachArgs;
-use super::backend::Backend;
+use super::backend::{Backend, Target};
 use super::output::{self, BOLD, FAINT, Output};
 use crate::client::{Client, News};
 use crate::clock;
-use crate::config::Config;
 use crate::platform::local;
 use crate::protocol::{
     Call, EventKind, EventsSubscribe, LocalMessageView, LocalRead, LocalSay, LocalThreadView,
-    Nothing,
 };
-use crate::views;
 
-pub(super) async fn run(
-    backend: &Backend,
-    config: &Config,
-    out: &Output,
-    args: AttachArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Lines from standard input are sent, replies are printed as they come. End with Ctrl-D.\n\nExamples:\n  hermesctl attach local --list\n  hermesctl attach local/3\n  echo \"how far are we?\" | hermesctl attach local/3"
+)]
+pub struct AttachArgs {
+    /// `local`, or `local/THREAD`.
+    pub place: String,
+    /// List the threads instead.
+    #[arg(long)]
+    pub list: bool,
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: AttachArgs) -> Result<(), CliError> {
+    let (_, backend) = target.open().await?;
+    let backend = backend.as_ref();
     let (platform, thread) = match args.place.split_once('/') {
         Some((platform, thread)) => (platform, Some(thread)),
         None => (args.place.as_str(), None),
@@ -51,17 +58,14 @@ pub(super) async fn run(
             )
         })?),
     };
-    match backend {
-        Backend::Daemon(client) => converse(client, out, thread).await,
-        Backend::Direct(store) => {
-            let chat = config
-                .platform(local::NAME)
-                .and_then(|p| p.home_channel.clone())
-                .map_or_else(|| "home".into(), |h| h.chat_id);
-            let thread = thread.map(|t| t.to_string()).unwrap_or_default();
-            for message in
-                views::local_messages(store.local_messages(&chat, &thread, 0, 200).await?)
-            {
+    match backend.daemon() {
+        Ok(client) => converse(client, out, thread).await,
+        Err(_) => {
+            let wish = LocalRead {
+                thread,
+                ..LocalRead::default()
+            };
+            for message in backend.local_messages(wish).await? {
                 show(out, &message)?;
             }
             Err(CliError::NoDaemon {
@@ -73,16 +77,8 @@ pub(super) async fn run(
     }
 }
 
-async fn list(backend: &Backend, out: &Output) -> Result<(), CliError> {
-    let threads: Vec<LocalThreadView> = match backend {
-        Backend::Daemon(client) => client.call(Call::LocalThreads(Nothing {})).await?,
-        Backend::Direct(store) => store
-            .local_threads(500)
-            .await?
-            .into_iter()
-            .map(views::local_thread)
-            .collect(),
-    };
+async fn list(backend: &dyn Backend, out: &Output) -> Result<(), CliError> {
+    let threads = backend.local_threads().await?;
     out.value(&threads)?;
     if threads.is_empty() {
         return out.line("No threads yet: `hermesctl handoff local` opens one.");

@@ -67,7 +67,7 @@ impl CliError {
             | CliError::Failed { hint, .. }
             | CliError::TimedOut { hint, .. } => hint.as_deref(),
             CliError::NoDaemon { .. } => Some(
-                "is hermesd running? Start it with `systemctl start hermesd`, or `hermesd` in another terminal",
+                "is hermesd running? Start it with `systemctl --user start hermesd` (a service of the system: `systemctl start hermesd`), or run `hermesd` in another terminal",
             ),
             CliError::Other(_) | CliError::Closed | CliError::Told { .. } => None,
         }

@@ -1,15 +1,30 @@
-//! `hermesctl events`: the stages of past handoffs from the journal, then what happens now.
+//! Invoked by `hermesctl events`.
+//!
+//! Prints the stages of past handoffs from the database, then follows what happens now.
 
-use super::args::EventsArgs;
-use super::backend::Backend;
+use super::CliError;
+use super::backend::Target;
 use super::output::{FAINT, Output};
-use super::{CliError, handoffs};
 use crate::client::News;
 use crate::clock;
 use crate::protocol::{Call, EventKind, EventView, EventsSubscribe, HandoffList, HandoffView};
 use crate::visible_text::visible;
 
-pub(super) async fn run(backend: &Backend, out: &Output, args: EventsArgs) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+pub struct EventsArgs {
+    /// Go on with what happens from now on, until interrupted.
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Only events whose type begins so (handoff, turn, session, platform, local); may be given several times.
+    #[arg(long, value_name = "TOPIC")]
+    pub topic: Vec<String>,
+    /// How many past handoffs to tell of.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub limit: usize,
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: EventsArgs) -> Result<(), CliError> {
+    let (_, backend) = target.open().await?;
     if args.follow {
         // Subscribed before the past is read, so that nothing falls between the two.
         let topics = EventsSubscribe {
@@ -21,18 +36,11 @@ pub(super) async fn run(backend: &Backend, out: &Output, args: EventsArgs) -> Re
             .call(Call::EventsSubscribe(topics))
             .await?;
     }
-    let past = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::HandoffList(HandoffList {
-                    session: None,
-                    in_flight: false,
-                    limit: Some(args.limit),
-                }))
-                .await?
-        }
-        Backend::Direct(store) => handoffs::recent(store, args.limit).await?,
+    let wish = HandoffList {
+        limit: Some(args.limit),
+        ..HandoffList::default()
     };
+    let past = backend.handoffs(wish).await?;
     for event in journal(&past)
         .into_iter()
         .filter(|e| wanted(&args.topic, &e.event))

@@ -1,4 +1,6 @@
-//! `hermesctl sessions export`: a whole session as Markdown to read or as JSON to keep.
+//! Invoked by `hermesctl sessions export`.
+//!
+//! Writes a whole session as Markdown to read or as JSON to keep.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -9,26 +11,27 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::CliError;
-use super::args::ExportFormat;
 use super::backend::Backend;
 use super::output::Output;
 use super::sessions;
 use crate::clock;
-use crate::config::Config;
 use crate::domain::transcript::Content;
-use crate::protocol::{MessageView, TranscriptView, TranscriptWish};
-use crate::sessions::resolve;
-use crate::views;
+use crate::protocol::{MessageView, TranscriptView};
+
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+pub enum ExportFormat {
+    Json,
+    Markdown,
+}
 
 pub(super) async fn run(
-    backend: &Backend,
-    config: &Config,
+    backend: &dyn Backend,
     out: &Output,
     name: &str,
     format: ExportFormat,
     output: Option<&Path>,
 ) -> Result<(), CliError> {
-    let whole = load(backend, config, name).await?;
+    let whole = backend.whole_transcript(name).await?;
     // What `--json` asks for cannot be Markdown, unless that goes elsewhere.
     let is_markdown = format == ExportFormat::Markdown && (output.is_some() || !out.is_json());
     let text = match is_markdown {
@@ -47,25 +50,6 @@ pub(super) async fn run(
     let (file, count) = (file.display().to_string(), whole.messages.len());
     out.value(&json!({"session": whole.session.id, "file": file, "messages": count}))?;
     out.line(format!("{count} messages are in {file}."))
-}
-
-/// From the database itself where it is ours to read: what crosses the socket is cut to fit its frames.
-async fn load(backend: &Backend, config: &Config, name: &str) -> Result<TranscriptView, CliError> {
-    let here = match backend {
-        Backend::Direct(_) => true,
-        Backend::Daemon(client) => client.server().home == config.home.display().to_string(),
-    };
-    if here && let Ok(Backend::Direct(store)) = Backend::direct(config) {
-        let session = resolve(&store, name)?;
-        let transcript = store.whole_transcript(&session.id).await?;
-        return Ok(views::whole_transcript(&session, &transcript));
-    }
-    let everything = TranscriptWish {
-        session: name.to_owned(),
-        hidden: true,
-        ..TranscriptWish::default()
-    };
-    sessions::whole(backend, &everything).await
 }
 
 /// Readable by nobody else, and never over something that is there.

@@ -1,4 +1,6 @@
-//! `hermesctl handoff`: ask, show each stage as it is reached, and say where the conversation is now.
+//! Invoked by `hermesctl handoff`.
+//!
+//! Requests a handoff, prints each stage as it is reached, and says where the conversation is now.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,33 +10,57 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::args::HandoffArgs;
-use super::backend::Backend;
+use super::args::time;
+use super::backend::Target;
 use super::output::{FAINT, GOOD, Output};
 use super::{CliError, terminal};
 use crate::client::{Client, ClientError, News};
 use crate::config::Config;
-use crate::domain::{HandoffStage, NOTICE_STAYS, RequestedVia};
-use crate::handoff::request::{self, HandoffWish};
-use crate::platform::Platforms;
-use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffRequest, HandoffView};
+use crate::domain::{HandoffStage, NOTICE_STAYS};
+use crate::handoff::request::HandoffWish;
+use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffView};
 use crate::sessions::open_elsewhere;
-use crate::store::watch;
-use crate::store::{OpenMode, Store};
+use crate::store::{OpenMode, Store, watch as database_watch};
 use crate::views;
 
 /// The net under inotify when the database is watched without a daemon.
 const POLL: Duration = Duration::from_millis(500);
 
-pub(super) async fn run(
-    backend: &Backend,
-    config: &Config,
-    out: &Output,
-    args: HandoffArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --no-wait --json"
+)]
+pub struct HandoffArgs {
+    /// Where to: see `hermesctl platforms`.
+    pub platform: String,
+    /// Id, beginning of an id, or title [default: $HERMES_SESSION_ID, else the session of this terminal, else the only recent one].
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// A word for the agent on top of the transcript.
+    #[arg(long, value_name = "TEXT")]
+    pub note: Option<String>,
+    /// If the agent is in the middle of a turn, wait for its end instead of refusing.
+    #[arg(long)]
+    pub wait: bool,
+    /// Do not mind that another program seems to be in the middle of a turn. A turn that it holds by lease still counts.
+    #[arg(long)]
+    pub force: bool,
+    /// Return as soon as the request is written.
+    #[arg(long)]
+    pub no_wait: bool,
+    /// How long to wait for the end; after that it goes on in the background.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
+    pub timeout: Duration,
+    /// Without a daemon: how long to wait for one to pick the request up before it is withdrawn.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
+    pub pickup_timeout: Duration,
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Result<(), CliError> {
+    let (config, backend) = target.open().await?;
     let here = match args.session {
         Some(_) => None,
-        None => session_here(config),
+        None => session_here(&config),
     };
     let (found, why_found) = here.unzip();
     let wish = HandoffWish {
@@ -50,53 +76,11 @@ pub(super) async fn run(
         pickup: args.pickup_timeout,
         finish: args.timeout,
     };
-    match backend {
-        Backend::Daemon(client) => {
-            subscribe(client).await?;
-            // A daemon of another version may not know these fields.
-            let known = (client.server().version == crate::VERSION).then_some(wish.terminal);
-            let terminal = known.unwrap_or_default();
-            let call = HandoffRequest {
-                platform: wish.platform,
-                session: wish.session,
-                note: wish.note,
-                tty: wish.tty,
-                terminals: terminal.ids,
-                terminal_since: terminal.since,
-                after_turn: wish.after_turn,
-                force: wish.force,
-            };
-            let handoff: HandoffView = client.call(Call::HandoffRequest(call)).await?;
-            tell_chosen(out, &handoff, why_found)?;
-            if args.no_wait {
-                return requested(out, &handoff);
-            }
-            if handoff.after_turn {
-                out.line(out.styled(FAINT, "it begins when no turn is in progress"))?;
-            }
-            follow(client, config, out, handoff, limits).await
-        }
-        Backend::Direct(store) => {
-            // Whether a turn runs elsewhere cannot be known here; the daemon that picks this up waits for its end.
-            let (handoff, chosen_by) = request::request(
-                store,
-                &Platforms::configured(config, store),
-                |_| Ok(false),
-                &wish,
-                RequestedVia::Direct,
-            )
-            .await?;
-            let handoff = views::requested_handoff(&handoff, chosen_by);
-            tell_chosen(out, &handoff, why_found)?;
-            if args.no_wait {
-                return requested(out, &handoff);
-            }
-            out.line(out.styled(
-                FAINT,
-                "no daemon answers; the request is in the database for whoever picks it up",
-            ))?;
-            watch_row(store, out, handoff, Progress::default(), limits).await
-        }
+    let handoff = backend.request_handoff(wish).await?;
+    tell_chosen(out, &handoff, why_found)?;
+    match args.no_wait {
+        true => requested(out, &handoff),
+        false => backend.follow_handoff(out, handoff, limits).await,
     }
 }
 
@@ -216,7 +200,17 @@ pub(super) async fn follow(
     }
 }
 
-/// The same without a daemon: looks at the row whenever another program has written.
+/// The same without a daemon.
+pub(super) async fn watch(
+    store: &Store,
+    out: &Output,
+    handoff: HandoffView,
+    limits: WaitLimits,
+) -> Result<(), CliError> {
+    watch_row(store, out, handoff, Progress::default(), limits).await
+}
+
+/// Looks at the row whenever another program has written.
 async fn watch_row(
     store: &Store,
     out: &Output,
@@ -228,7 +222,11 @@ async fn watch_row(
     let (changed, stop) = (Arc::new(Notify::new()), CancellationToken::new());
     let _stop = stop.clone().drop_guard();
     let wake = changed.clone();
-    tokio::spawn(watch::run(store.clone(), move || wake.notify_one(), stop));
+    tokio::spawn(database_watch::run(
+        store.clone(),
+        move || wake.notify_one(),
+        stop,
+    ));
     loop {
         let Some(now) = store.handoff(id)? else {
             return Err(CliError::Other(format!(

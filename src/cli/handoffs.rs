@@ -1,24 +1,63 @@
-//! `hermesctl handoffs`: list, show, cancel, retry.
+//! Invoked by `hermesctl handoffs`.
+//!
+//! Lists, shows, cancels and retries handoffs.
+
+use std::time::Duration;
 
 use super::CliError;
-use super::args::{HandoffsArgs, HandoffsVerb};
-use super::backend::Backend;
-use super::handoff::{WaitLimits, follow, requested, subscribe};
+use super::args::time;
+use super::backend::{Backend, Target};
+use super::handoff::{WaitLimits, requested, subscribe};
 use super::output::{BOLD, Output, state_style};
 use crate::clock;
-use crate::config::Config;
-use crate::domain::{Handoff, HandoffState};
 use crate::protocol::{Call, HandoffId, HandoffList, HandoffView};
-use crate::sessions::resolve;
-use crate::store::Store;
-use crate::views;
 
-pub(super) async fn run(
-    backend: &Backend,
-    config: &Config,
-    out: &Output,
-    args: HandoffsArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+pub struct HandoffsArgs {
+    #[command(subcommand)]
+    pub verb: Option<HandoffsVerb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum HandoffsVerb {
+    /// The newest first (the default).
+    List {
+        /// Only those of this session.
+        #[arg(long, value_name = "NAME")]
+        session: Option<String>,
+        /// Only those that are not ended.
+        #[arg(long)]
+        in_flight: bool,
+        /// How many at the most.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// One handoff with its stages and times.
+    Show {
+        /// Its number.
+        id: i64,
+    },
+    /// Stop one that has not reached the chat yet; everything is put back.
+    Cancel {
+        /// Its number.
+        id: i64,
+    },
+    /// Ask again for one that failed, and wait for it.
+    Retry {
+        /// Its number.
+        id: i64,
+        /// Return as soon as the request is written.
+        #[arg(long)]
+        no_wait: bool,
+        /// How long to wait for the end.
+        #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
+        timeout: Duration,
+    },
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: HandoffsArgs) -> Result<(), CliError> {
+    let (_, backend) = target.open().await?;
+    let backend = backend.as_ref();
     let verb = args.verb.unwrap_or(HandoffsVerb::List {
         session: None,
         in_flight: false,
@@ -30,7 +69,7 @@ pub(super) async fn run(
             in_flight,
             limit,
         } => list(backend, out, session, in_flight, limit).await,
-        HandoffsVerb::Show { id } => show(out, &find(backend, id).await?),
+        HandoffsVerb::Show { id } => show(out, &backend.handoff(id).await?),
         HandoffsVerb::Cancel { id } => cancel(backend, out, id).await,
         HandoffsVerb::Retry {
             id,
@@ -43,50 +82,28 @@ pub(super) async fn run(
             if no_wait {
                 return requested(out, &handoff);
             }
-            follow(
-                client,
-                config,
-                out,
-                handoff,
-                WaitLimits {
-                    pickup: timeout,
-                    finish: timeout,
-                },
-            )
-            .await
+            let limits = WaitLimits {
+                pickup: timeout,
+                finish: timeout,
+            };
+            backend.follow_handoff(out, handoff, limits).await
         }
     }
 }
 
 async fn list(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     session: Option<String>,
     in_flight: bool,
     limit: usize,
 ) -> Result<(), CliError> {
-    let handoffs: Vec<HandoffView> = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::HandoffList(HandoffList {
-                    session,
-                    in_flight,
-                    limit: Some(limit),
-                }))
-                .await?
-        }
-        Backend::Direct(store) => {
-            let session = match session {
-                Some(name) => Some(resolve(store, &name)?.id),
-                None => None,
-            };
-            listed(
-                store
-                    .list_handoffs(session.as_deref(), in_flight, limit)
-                    .await?,
-            )
-        }
+    let wish = HandoffList {
+        session,
+        in_flight,
+        limit: Some(limit),
     };
+    let handoffs = backend.handoffs(wish).await?;
     out.value(&handoffs)?;
     if handoffs.is_empty() {
         return out.line("No handoffs.");
@@ -118,28 +135,6 @@ async fn list(
         ],
         &handoffs.iter().map(row).collect::<Vec<_>>(),
     )
-}
-
-pub(super) async fn recent(store: &Store, limit: usize) -> Result<Vec<HandoffView>, CliError> {
-    Ok(listed(store.list_handoffs(None, false, limit).await?))
-}
-
-fn listed(handoffs: Vec<Handoff>) -> Vec<HandoffView> {
-    handoffs.iter().map(views::listed_handoff).collect()
-}
-
-async fn find(backend: &Backend, id: i64) -> Result<HandoffView, CliError> {
-    match backend {
-        Backend::Daemon(client) => Ok(client.call(Call::HandoffShow(HandoffId { id })).await?),
-        Backend::Direct(store) => match store.handoff(id)? {
-            Some(handoff) => Ok(views::handoff(&handoff)),
-            None => Err(CliError::Refused {
-                message: format!("there is no handoff {id}"),
-                hint: Some("see `hermesctl handoffs`".into()),
-                kind: "not_found".into(),
-            }),
-        },
-    }
 }
 
 fn show(out: &Output, handoff: &HandoffView) -> Result<(), CliError> {
@@ -184,32 +179,8 @@ fn show(out: &Output, handoff: &HandoffView) -> Result<(), CliError> {
     }
 }
 
-async fn cancel(backend: &Backend, out: &Output, id: i64) -> Result<(), CliError> {
-    let handoff = match backend {
-        Backend::Daemon(client) => client.call(Call::HandoffCancel(HandoffId { id })).await?,
-        Backend::Direct(store) => {
-            let pending = find(backend, id).await?;
-            // Without a daemon nothing runs, so only a request that nobody has claimed can be taken back; the session's
-            // row may by now belong to a later one than this.
-            let withdrawn = pending.state == HandoffState::Pending.as_str()
-                && store
-                    .withdraw_handoff(&pending.session, "cancelled")
-                    .await?;
-            if !withdrawn {
-                return Err(CliError::Refused {
-                    message: format!(
-                        "handoff {id} is {} and cannot be cancelled without a daemon",
-                        pending.state
-                    ),
-                    hint: Some(
-                        "a running one is resumed or rolled back when hermesd starts".into(),
-                    ),
-                    kind: "too_late".into(),
-                });
-            }
-            find(backend, id).await?
-        }
-    };
+async fn cancel(backend: &dyn Backend, out: &Output, id: i64) -> Result<(), CliError> {
+    let handoff = backend.cancel_handoff(id).await?;
     out.value(&handoff)?;
     out.line(format!(
         "Handoff {id} is {}: {}.",

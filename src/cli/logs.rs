@@ -1,48 +1,69 @@
-//! `hermesctl logs`: the journal's lines about a session, a handoff or a platform. All of it is journalctl's work, and the
-//! command is shown, so that whoever wants more knows where to begin.
+//! Invoked by `hermesctl logs`.
+//!
+//! Runs journalctl for the lines about a session, a handoff or a platform. It prints the command, so that you can
+//! change it and run it yourself.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
 use super::CliError;
-use super::args::LogsArgs;
-use super::backend::Backend;
+use super::backend::Target;
 use super::output::{Output, to_stderr};
 use crate::config::settings::parse_duration;
 use crate::config::{Config, paths};
-use crate::daemon::recorded_socket;
-use crate::protocol::{Call, SessionName, SessionView};
-use crate::sessions::resolve;
+use crate::home_files::recorded_socket;
 
 const PROGRAM: &str = "journalctl";
 
-/// The id of the session that is meant; lines know no other name.
-pub(super) async fn session(
-    backend: &Backend,
-    wish: &LogsArgs,
-) -> Result<Option<String>, CliError> {
-    let Some(name) = wish.session.clone() else {
-        return Ok(None);
-    };
-    Ok(Some(match backend {
-        Backend::Daemon(client) => {
-            let call = Call::SessionShow(SessionName { session: name });
-            client.call::<SessionView>(call).await?.id
-        }
-        Backend::Direct(store) => resolve(store, &name)?.id,
-    }))
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Runs journalctl, and shows how. With --json it prints what journalctl does with --output=json.\n\nExamples:\n  hermesctl logs --session \"Fix the parser\"\n  hermesctl logs --handoff 7 --since 1h\n  hermesctl logs --platform telegram --follow"
+)]
+pub struct LogsArgs {
+    /// Only lines about this session: id, beginning of an id, or title.
+    #[arg(long, value_name = "NAME")]
+    pub session: Option<String>,
+    /// Only lines about this handoff.
+    #[arg(long, value_name = "ID")]
+    pub handoff: Option<i64>,
+    /// Only lines about this platform.
+    #[arg(long, value_name = "NAME")]
+    pub platform: Option<String>,
+    /// Go on with what is written from now on, until interrupted.
+    #[arg(long, short)]
+    pub follow: bool,
+    /// Only what is younger: a time ago such as 30s, 5m or 1h, or whatever journalctl takes.
+    #[arg(long, value_name = "TIME")]
+    pub since: Option<String>,
+    /// The daemon is a service of this user [default: unless root asks, or only a system's daemon is there].
+    #[arg(long, conflicts_with = "system")]
+    pub user: bool,
+    /// The daemon is a service of the system.
+    #[arg(long)]
+    pub system: bool,
+    /// The name of the service [default: hermesd.service, for a named profile hermesd@NAME.service].
+    #[arg(long, value_name = "UNIT")]
+    pub unit: Option<String>,
+    /// Only print the command.
+    #[arg(long)]
+    pub print_command: bool,
 }
 
 /// Becomes journalctl; returns only when it does not.
-pub(super) fn run(
-    config: &Config,
-    out: &Output,
-    wish: &LogsArgs,
-    session: Option<String>,
-) -> Result<(), CliError> {
+pub(super) async fn run(target: &Target, out: &Output, wish: LogsArgs) -> Result<(), CliError> {
+    // The journal can be read when there is neither a daemon nor a database, unless a session has to be found.
+    let (config, session) = match &wish.session {
+        None => (target.config()?, None),
+        Some(name) => {
+            let (config, backend) = target.open().await?;
+            // Lines have the id of a session and no other name of it.
+            let id = backend.session(name).await?.id;
+            (config, Some(id))
+        }
+    };
     let is_root = nix::unistd::geteuid().is_root();
-    let of_system = wish.system || (!wish.user && (is_root || only_systems(config)));
+    let of_system = wish.system || (!wish.user && (is_root || only_systems(&config)));
     let unit = match of_system {
         true => format!(
             "--unit={}",
@@ -53,7 +74,7 @@ pub(super) fn run(
             format!("--user-unit={}", wish.unit.clone().unwrap_or_else(own))
         }
     };
-    let arguments = arguments(wish, unit, session.as_deref(), out.is_json());
+    let arguments = arguments(&wish, unit, session.as_deref(), out.is_json());
     let shown = as_typed(&arguments)?;
     if wish.print_command {
         return out.text(&shown);

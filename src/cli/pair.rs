@@ -1,14 +1,43 @@
-//! `hermesctl pair`: who may talk to the agent because somebody let them in.
+//! Invoked by `hermesctl pair`.
+//!
+//! Lists the people who may talk to the agent by pairing, approves one, revokes one.
 
 use super::CliError;
-use super::args::{PairArgs, PairVerb};
-use super::backend::Backend;
+use super::backend::Target;
 use super::output::{GOOD, Output};
 use super::visible;
 use crate::clock;
 use crate::protocol::{Call, Nothing, PairingCode, PersonName, PersonView, PlatformView};
 
-pub(super) async fn run(backend: &Backend, out: &Output, args: PairArgs) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Somebody unknown who writes to the bot gets a code and tells it to you.\n\nExamples:\n  hermesctl pair\n  hermesctl pair approve K7QXM2PA\n  hermesctl pair revoke telegram 123456789"
+)]
+pub struct PairArgs {
+    #[command(subcommand)]
+    pub verb: Option<PairVerb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum PairVerb {
+    /// Everybody who was let in, and those who ask for it (the default).
+    List,
+    /// Let in the person who got this code.
+    Approve {
+        /// As the bot gave it to them.
+        code: String,
+    },
+    /// No longer let this person in.
+    Revoke {
+        /// Where they write.
+        platform: String,
+        /// The platform's id of the person, as `hermesctl pair` shows it.
+        id: String,
+    },
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: PairArgs) -> Result<(), CliError> {
+    let (_, backend) = target.open().await?;
     let client = backend.daemon()?;
     match args.verb.unwrap_or(PairVerb::List) {
         PairVerb::List => {

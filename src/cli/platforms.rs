@@ -1,31 +1,30 @@
-//! `hermesctl platforms`.
+//! Invoked by `hermesctl platforms`.
+//!
+//! Lists the platforms, with their state and their home channel.
 
-use super::CliError;
-use super::backend::Backend;
+use super::backend::Target;
 use super::output::Output;
+use super::{CliError, setup};
 use crate::config::Config;
-use crate::platform::Platforms;
-use crate::protocol::{Call, Nothing, PlatformView};
-use crate::views;
+use crate::platform::local;
+use crate::protocol::PlatformView;
 
-pub(super) async fn run(backend: &Backend, config: &Config, out: &Output) -> Result<(), CliError> {
-    let platforms: Vec<PlatformView> = match backend {
-        Backend::Daemon(client) => client.call(Call::PlatformList(Nothing {})).await?,
-        // What the configuration says; whether it works only a daemon can tell.
-        Backend::Direct(store) => Platforms::configured(config, store)
-            .all()
-            .into_iter()
-            .map(views::platform)
-            .collect(),
-    };
+pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
+    let (config, backend) = target.open().await?;
+    let platforms = backend.platforms().await?;
     out.value(&platforms)?;
-    out.table(
-        &["PLATFORM", "STATE", "HOME CHANNEL", "DETAIL"],
-        &rows(platforms),
-    )
+    show(out, &config, platforms)
 }
 
-pub(super) fn rows(platforms: Vec<PlatformView>) -> Vec<Vec<String>> {
+/// A table of the configured platforms, and one line with the others.
+pub(super) fn show(
+    out: &Output,
+    config: &Config,
+    platforms: Vec<PlatformView>,
+) -> Result<(), CliError> {
+    let (others, configured): (Vec<_>, Vec<_>) = platforms
+        .into_iter()
+        .partition(|platform| is_unconfigured(config, platform));
     let row = |p: PlatformView| {
         vec![
             p.name,
@@ -34,5 +33,35 @@ pub(super) fn rows(platforms: Vec<PlatformView>) -> Vec<Vec<String>> {
             p.detail.unwrap_or_default(),
         ]
     };
-    platforms.into_iter().map(row).collect()
+    out.table(
+        &["PLATFORM", "STATE", "HOME CHANNEL", "DETAIL"],
+        &configured.into_iter().map(row).collect::<Vec<_>>(),
+    )?;
+    let names: Vec<String> = others.into_iter().map(|platform| platform.name).collect();
+    match names.is_empty() {
+        true => Ok(()),
+        false => out.line(format!(
+            "\nnot configured: {} ({})",
+            names.join(", "),
+            remedy(&names)
+        )),
+    }
+}
+
+/// Whether the platform is off because the configuration does not mention it.
+fn is_unconfigured(config: &Config, platform: &PlatformView) -> bool {
+    let unset = config
+        .platform(&platform.name)
+        .is_none_or(|p| !p.enabled && p.token.is_none() && p.placeholder.is_none());
+    platform.state == "off" && platform.name != local::NAME && unset
+}
+
+fn remedy(names: &[String]) -> String {
+    let guided = names
+        .iter()
+        .find(|name| setup::PLATFORMS.contains(&name.as_str()));
+    match guided {
+        Some(name) => format!("run `hermesctl setup {name}`"),
+        None => "see hermesd.toml(5)".to_owned(),
+    }
 }

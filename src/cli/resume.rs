@@ -1,46 +1,44 @@
-//! `hermesctl resume` where nobody goes on talking: a session comes home, and that is told.
+//! Invoked by `hermesctl resume`.
+//!
+//! Brings a session home and, in a terminal, goes on with it.
 
-use super::CliError;
-use super::output::Output;
-use crate::domain::RefusalKind;
-use crate::protocol::ResumedView;
-use crate::sessions::{self, Refusal, RequestError, turn_elsewhere};
-use crate::store::{Store, StoreError};
-use crate::views;
+use super::backend::Target;
+use super::output::{FAINT, Output};
+use super::{CliError, chat, terminal};
+use crate::protocol::{ChatOpen, ResumedView};
 
-/// The same without a daemon; the chat gets its note from the next one that starts.
-pub(super) async fn without_daemon(
-    store: &Store,
-    name: Option<String>,
-) -> Result<ResumedView, CliError> {
-    let session = match &name {
-        Some(name) => sessions::resolve(store, name)?,
-        None => sessions::handed_off(store).await?,
-    };
-    let refuse = |kind, message| {
-        CliError::from(RequestError::Refused(Refusal {
-            kind,
-            message,
-            hint: Some("wait for its end".into()),
-        }))
-    };
-    if let Some(what) = turn_elsewhere(store, &session.id)? {
-        let message = format!("\"{}\" is busy: {what}", session.label());
-        return Err(refuse(RefusalKind::TurnInProgress, message));
-    }
-    let departure = match store.take_home(&session.id).await {
-        Ok(departure) => departure,
-        Err(StoreError::Conflict(reason)) => return Err(refuse(RefusalKind::InFlight, reason)),
-        Err(error) => return Err(error.into()),
-    };
-    let session = sessions::resolve(store, &session.id)?;
-    Ok(ResumedView {
-        session: views::session(&session),
-        came_from: departure.map(|departure| departure.from.platform),
-    })
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  hermesctl resume\n  hermesctl resume \"Fix the parser\"\n  hermesctl resume 20260131 --no-chat"
+)]
+pub struct ResumeArgs {
+    /// Id, beginning of an id, or title [default: the only one that was handed off].
+    pub session: Option<String>,
+    /// Only bring it home; do not open it here.
+    #[arg(long)]
+    pub no_chat: bool,
 }
 
-pub(super) fn report(out: &Output, resumed: &ResumedView) -> Result<(), CliError> {
+pub(super) async fn run(target: &Target, out: &Output, args: ResumeArgs) -> Result<(), CliError> {
+    let (config, backend) = target.open().await?;
+    let backend = backend.as_ref();
+    let resumed = backend.resume(args.session).await?;
+    let stay = args.no_chat || out.is_json() || !chat::is_terminal();
+    if stay || backend.daemon().is_err() {
+        return report(out, &resumed);
+    }
+    if let Some(platform) = &resumed.came_from {
+        out.line(out.styled(FAINT, &format!("Brought back from {platform}.")))?;
+    }
+    let wish = ChatOpen {
+        session: Some(resumed.session.id),
+        tty: terminal::tty(),
+        ..ChatOpen::default()
+    };
+    chat::converse(backend, &config, out, wish).await
+}
+
+fn report(out: &Output, resumed: &ResumedView) -> Result<(), CliError> {
     out.value(resumed)?;
     let session = &resumed.session;
     let name = session.title.as_deref().unwrap_or(&session.id);

@@ -1,29 +1,93 @@
-//! `hermesctl sessions`: list, show, transcript, search, rename; export has a file of its own.
+//! Invoked by `hermesctl sessions`.
+//!
+//! Lists, shows, searches and renames sessions. export.rs writes one out.
+
+use std::path::PathBuf;
 
 use serde_json::Value;
 
 use super::CliError;
-use super::args::{SessionsArgs, SessionsVerb};
-use super::backend::Backend;
-use super::export;
+use super::backend::{Backend, Target};
+use super::export::{self, ExportFormat};
 use super::output::{BOLD, FAINT, Output};
 use crate::clock;
-use crate::config::Config;
 use crate::domain::transcript::Content;
 use crate::protocol::{
-    Call, HitView, MessageView, SessionList, SessionName, SessionRename, SessionSearch,
-    SessionView, TranscriptView, TranscriptWish,
+    MessageView, SessionList, SessionRename, SessionSearch, SessionView, TranscriptView,
+    TranscriptWish,
 };
-use crate::sessions::resolve;
-use crate::store::SessionFilter;
-use crate::views;
 
-pub(super) async fn run(
-    backend: &Backend,
-    config: &Config,
-    out: &Output,
-    args: SessionsArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+pub struct SessionsArgs {
+    #[command(subcommand)]
+    pub verb: Option<SessionsVerb>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+pub enum SessionsVerb {
+    /// The newest first (the default).
+    List {
+        /// Only those from here: cli, tui, acp, or a platform.
+        #[arg(long, value_name = "NAME")]
+        source: Option<String>,
+        /// Only those that have not ended.
+        #[arg(long)]
+        live: bool,
+        /// How many at the most.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// One session.
+    Show {
+        /// Id, beginning of an id, or title.
+        session: String,
+    },
+    /// What was said in a session.
+    Transcript {
+        /// Id, beginning of an id, or title.
+        session: String,
+        /// Only the last so many messages.
+        #[arg(long, value_name = "N")]
+        last: Option<usize>,
+    },
+    /// Find messages by their words.
+    #[command(
+        after_help = "All words have to be in the message; quote a phrase, and end a word with * to find what begins so.\n\nExamples:\n  hermesctl sessions search parser \"off by one\"\n  hermesctl sessions search 'deploy*' --limit 5"
+    )]
+    Search {
+        /// Words, or phrases in quotes.
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        /// How many at the most.
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+    },
+    /// Write a session out, to read or to keep.
+    #[command(
+        after_help = "Examples:\n  hermesctl sessions export \"Fix the parser\" > parser.md\n  hermesctl sessions export 20260131 --format json --output parser.json"
+    )]
+    Export {
+        /// Id, beginning of an id, or title.
+        session: String,
+        /// How to write it.
+        #[arg(long, value_enum, default_value_t = ExportFormat::Markdown)]
+        format: ExportFormat,
+        /// A file that does not exist yet [default: standard output].
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Give a session another title; an empty one takes it away.
+    Rename {
+        /// Id, beginning of an id, or title.
+        session: String,
+        /// Up to a hundred characters; unique.
+        title: String,
+    },
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: SessionsArgs) -> Result<(), CliError> {
+    let backend = target.open_to_read().await?;
+    let backend = backend.as_ref();
     match args.verb.unwrap_or(SessionsVerb::List {
         source: None,
         live: false,
@@ -41,39 +105,24 @@ pub(super) async fn run(
             session,
             format,
             output,
-        } => export::run(backend, config, out, &session, format, output.as_deref()).await,
+        } => export::run(backend, out, &session, format, output.as_deref()).await,
         SessionsVerb::Rename { session, title } => rename(backend, out, session, title).await,
     }
 }
 
 pub(super) async fn list(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     source: Option<String>,
     live: bool,
     limit: usize,
 ) -> Result<(), CliError> {
-    let sessions: Vec<SessionView> = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::SessionList(SessionList {
-                    source,
-                    live,
-                    limit: Some(limit),
-                }))
-                .await?
-        }
-        Backend::Direct(store) => store
-            .list_sessions(SessionFilter {
-                source,
-                live,
-                limit,
-            })
-            .await?
-            .iter()
-            .map(views::session)
-            .collect(),
+    let wish = SessionList {
+        source,
+        live,
+        limit: Some(limit),
     };
+    let sessions = backend.sessions(wish).await?;
     out.value(&sessions)?;
     if sessions.is_empty() {
         return out.line("No sessions.");
@@ -103,15 +152,8 @@ pub(super) async fn list(
     )
 }
 
-async fn show(backend: &Backend, out: &Output, name: String) -> Result<(), CliError> {
-    let session: SessionView = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::SessionShow(SessionName { session: name }))
-                .await?
-        }
-        Backend::Direct(store) => views::session(&resolve(store, &name)?),
-    };
+async fn show(backend: &dyn Backend, out: &Output, name: String) -> Result<(), CliError> {
+    let session = backend.session(&name).await?;
     out.value(&session)?;
     out.line(out.styled(BOLD, session.title.as_deref().unwrap_or(&session.id)))?;
     out.line(format!("id        {}", session.id))?;
@@ -140,7 +182,7 @@ async fn show(backend: &Backend, out: &Output, name: String) -> Result<(), CliEr
 }
 
 async fn transcript(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     name: String,
     last: Option<usize>,
@@ -159,7 +201,7 @@ async fn transcript(
 
 /// All pages of what is wished for.
 pub(super) async fn whole(
-    backend: &Backend,
+    backend: &dyn Backend,
     wish: &TranscriptWish,
 ) -> Result<TranscriptView, CliError> {
     let mut pages: Vec<TranscriptView> = Vec::new();
@@ -173,7 +215,7 @@ pub(super) async fn whole(
             before,
             ..wish.clone()
         };
-        let page = page(backend, wish).await?;
+        let page = backend.transcript(wish).await?;
         let (got, earlier) = (page.messages.len(), page.earlier);
         pages.push(page);
         wanted = wanted.map(|n| n.saturating_sub(got));
@@ -197,23 +239,13 @@ pub(super) async fn whole(
 }
 
 async fn search(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     words: Vec<String>,
     limit: usize,
 ) -> Result<(), CliError> {
-    let hits: Vec<HitView> = match backend {
-        Backend::Daemon(client) => {
-            let limit = Some(limit);
-            client
-                .call(Call::SessionSearch(SessionSearch { words, limit }))
-                .await?
-        }
-        Backend::Direct(store) => {
-            let hits = store.search(&words, limit).await?;
-            hits.iter().map(views::hit).collect()
-        }
-    };
+    let limit = Some(limit);
+    let hits = backend.search(SessionSearch { words, limit }).await?;
     out.value(&hits)?;
     if hits.is_empty() {
         return out.line("Nothing found.");
@@ -258,36 +290,16 @@ fn highlighted(out: &Output, snippet: &str) -> String {
 }
 
 async fn rename(
-    backend: &Backend,
+    backend: &dyn Backend,
     out: &Output,
     session: String,
     title: String,
 ) -> Result<(), CliError> {
-    let renamed: SessionView = match backend {
-        Backend::Daemon(client) => {
-            client
-                .call(Call::SessionRename(SessionRename { session, title }))
-                .await?
-        }
-        Backend::Direct(store) => {
-            views::session(&crate::sessions::rename(store, &session, &title).await?)
-        }
-    };
+    let renamed = backend.rename(SessionRename { session, title }).await?;
     out.value(&renamed)?;
     match &renamed.title {
         Some(title) => out.line(format!("{} is now called \"{title}\".", renamed.id)),
         None => out.line(format!("{} has no title any more.", renamed.id)),
-    }
-}
-
-async fn page(backend: &Backend, wish: TranscriptWish) -> Result<TranscriptView, CliError> {
-    match backend {
-        Backend::Daemon(client) => Ok(client.call(Call::SessionTranscript(wish)).await?),
-        Backend::Direct(store) => {
-            let session = resolve(store, &wish.session)?;
-            let transcript = store.transcript(&session.id).await?;
-            Ok(views::transcript(&session, &transcript, &wish))
-        }
     }
 }
 

@@ -1,33 +1,47 @@
-//! `hermesctl status`.
+//! Invoked by `hermesctl status`.
+//!
+//! Prints what the daemon is doing.
 
 use serde_json::json;
 
-use super::backend::Backend;
+use super::backend::{Status, Target};
 use super::output::Output;
 use super::{CliError, platforms};
 use crate::clock;
 use crate::config::{Config, paths};
-use crate::protocol::{Call, Nothing, StatusView};
+use crate::protocol::StatusView;
 
-pub(super) async fn run(backend: &Backend, config: &Config, out: &Output) -> Result<(), CliError> {
-    let client = match backend {
-        Backend::Daemon(client) => client,
-        Backend::Direct(store) => {
-            let profile = paths::profile_name(&config.home);
-            let in_flight = store.list_handoffs(None, true, 500).await?.len();
-            out.value(&json!({"daemon": false, "home": config.home, "profile": profile, "sessions": store.session_count().await?, "handoffs_in_flight": in_flight}))?;
-            out.line(format!(
-                "No hermesd serves {} (profile {profile}).",
-                config.home.display()
-            ))?;
-            out.line(format!("Handoffs in flight: {in_flight}"))?;
-            let error = CliError::NoDaemon {
-                message: "no daemon is running".into(),
-            };
-            return Err(error.after_value(out));
-        }
+pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
+    let (config, backend) = target.open().await?;
+    match backend.status().await? {
+        Status::Served(status) => served(&config, out, status),
+        Status::Unserved {
+            sessions,
+            handoffs_in_flight,
+        } => unserved(&config, out, sessions, handoffs_in_flight),
+    }
+}
+
+fn unserved(
+    config: &Config,
+    out: &Output,
+    sessions: i64,
+    in_flight: usize,
+) -> Result<(), CliError> {
+    let profile = paths::profile_name(&config.home);
+    out.value(&json!({"daemon": false, "home": config.home, "profile": profile, "sessions": sessions, "handoffs_in_flight": in_flight}))?;
+    out.line(format!(
+        "No hermesd serves {} (profile {profile}).",
+        config.home.display()
+    ))?;
+    out.line(format!("Handoffs in flight: {in_flight}"))?;
+    let error = CliError::NoDaemon {
+        message: "no daemon is running".into(),
     };
-    let status: StatusView = client.call(Call::Status(Nothing {})).await?;
+    Err(error.after_value(out))
+}
+
+fn served(config: &Config, out: &Output, status: StatusView) -> Result<(), CliError> {
     out.value(&status)?;
     let up = clock::age(clock::now() - status.started_at);
     out.line(format!(
@@ -42,8 +56,5 @@ pub(super) async fn run(backend: &Backend, config: &Config, out: &Output) -> Res
         status.turns_running,
         status.connections
     ))?;
-    out.table(
-        &["PLATFORM", "STATE", "HOME CHANNEL", "DETAIL"],
-        &platforms::rows(status.platforms),
-    )
+    platforms::show(out, config, status.platforms)
 }

@@ -24,6 +24,7 @@ use crate::terminal::Terminals;
 use crate::turn::Turns;
 
 pub use connection::serve;
+pub use handlers::agent_views;
 pub use limits::RequestBudget;
 pub use peer::PeerPolicy;
 

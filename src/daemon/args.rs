@@ -55,4 +55,7 @@ pub struct Args {
 pub enum Verb {
     /// Show the main job in a temporary home: seed a session, hand it off, read the thread.
     Demo,
+    /// Diagnose platforms and agents for hermesctl where no daemon answers: JSON lines on standard input and output.
+    #[command(hide = true)]
+    Diagnose,
 }

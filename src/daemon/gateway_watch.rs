@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use inotify::{EventStream, Inotify, WatchMask};
 use tokio_stream::StreamExt;
 
-use super::gateway::{GatewayLock, LockError, PREFIX, live_gateway, recorded_holder};
+use super::gateway::{GatewayLock, LockError, PREFIX};
+use crate::home_files::{live_gateway, recorded_holder};
 
 /// How long a lock file stays lost before we take it again: a gateway that starts takes it within this time.
 const GRACE: Duration = Duration::from_secs(1);

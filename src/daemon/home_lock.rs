@@ -3,15 +3,16 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 use serde_json::{Value, json};
 
 use super::DaemonError;
-use super::gateway::{GatewayLock, LockError, live_gateway, recorded_holder};
+use super::gateway::{GatewayLock, LockError};
 use crate::config::Config;
+use crate::home_files::{live_gateway, recorded_holder};
 use crate::private_files;
 
 /// Longer than any program holds the lock that only looks whether it is free.
@@ -62,13 +63,6 @@ impl HomeLock {
             tracing::warn!(%error, "the lock file could not be written; clients need --socket");
         }
     }
-}
-
-/// The socket of the daemon that serves this home, if one does.
-pub fn recorded_socket(home: &Path) -> Option<PathBuf> {
-    let record: Value =
-        serde_json::from_str(&std::fs::read_to_string(home.join("hermesd.lock")).ok()?).ok()?;
-    record["socket"].as_str().map(PathBuf::from)
 }
 
 /// The outer error is one of the file system, the inner one what the holder wrote into the file.

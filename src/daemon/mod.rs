@@ -3,6 +3,7 @@
 pub mod args;
 mod clean_stop;
 mod database;
+mod diagnose;
 mod error;
 mod gateway;
 mod gateway_watch;
@@ -22,9 +23,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub use diagnose::diagnose;
 pub use error::DaemonError;
-pub use gateway::live_gateway;
-pub use home_lock::{HomeLock, recorded_socket};
+pub use home_lock::HomeLock;
 pub use log::{log_end, start as start_log};
 pub use reload::Reload;
 pub use stop::Stopped;

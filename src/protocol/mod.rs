@@ -4,12 +4,14 @@
 //! notifications called `event` to connections that subscribed, and `events.missed` to those that fell behind.
 
 mod calls;
+mod diagnose;
 mod views;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use calls::*;
+pub use diagnose::{DiagnoseAnswer, DiagnoseRequest};
 pub use views::{
     AgentTestView, AgentView, ChatTurnView, ChatView, EventKind, EventView, FindingView,
     HandoffView, HitView, LocalMessageView, LocalThreadView, MessageView, MetricsView, PersonView,

@@ -167,7 +167,10 @@ async fn every_verb_speaks_to_people_in_plain_text() {
     let pid = format!("process {}", daemon.pid());
     let cases: [(&[&str], &[&str]); 9] = [
         (&["status"], &["hermesd 0.1.0", &pid, "Agent echo", "up"]),
-        (&["platforms"], &["PLATFORM", "local", "telegram", "off"]),
+        (
+            &["platforms"],
+            &["PLATFORM", "local", "not configured: telegram"],
+        ),
         (&["sessions"], &["ID", TITLE, SESSION, "live"]),
         (
             &["sessions", "show", TITLE],
@@ -381,4 +384,36 @@ async fn the_session_of_the_environment_is_meant_unless_another_is_named() {
         .end();
     assert_eq!(ran.code, 3, "{ran:?}");
     assert_eq!(ran.json()["error"]["kind"], "unknown_session", "{ran:?}");
+}
+
+#[test]
+fn platforms_that_are_not_configured_share_one_line() {
+    let home = Home::new();
+    home.write(
+        ".config/hermesd/hermesd.toml",
+        "[platforms.discord]\nenabled = true\n",
+    );
+    let _daemon = home.start();
+    for verb in ["platforms", "status"] {
+        let shown = home.hermesctl(&[verb]).stdout;
+        let lines: Vec<&str> = shown.lines().collect();
+        let last = lines.last().expect("a line");
+        assert!(
+            last.starts_with("not configured: telegram, slack, "),
+            "{shown}"
+        );
+        assert!(
+            last.ends_with(" (run `hermesctl setup telegram`)"),
+            "{shown}"
+        );
+        assert!(
+            !last.contains("discord") && !last.contains("local"),
+            "{shown}"
+        );
+        for name in ["local", "discord"] {
+            assert!(lines.iter().any(|line| line.starts_with(name)), "{shown}");
+        }
+    }
+    let all = home.hermesctl(&["--json", "platforms"]).json();
+    assert_eq!(all.as_array().map(Vec::len), Some(8), "{all}");
 }

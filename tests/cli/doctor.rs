@@ -146,3 +146,45 @@ fn a_unit_that_failed_and_a_gateway_beside_us_are_told_of() {
         "{gateway}"
     );
 }
+
+/// hermesctl in a directory of its own, with no hermesd next to it and none on PATH.
+fn alone(home: &Home) -> std::process::Command {
+    let directory = home.path().join("alone");
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let program = directory.join("hermesctl");
+    std::fs::copy(env!("CARGO_BIN_EXE_hermesctl"), &program).expect("a copy");
+    let mut command = home.command(&program.display().to_string());
+    command.env("PATH", &directory);
+    command
+}
+
+#[test]
+fn without_hermesd_the_remedy_is_to_install_it() {
+    let bot = Bot::at_home(|api| api.private(&ADA));
+    drop(bot.home.store());
+    let ran = bot.home.run(alone(&bot.home).args(["--json", "doctor"]));
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let missing = &found(&ran, "platforms and agents")[0];
+    assert!(missing.starts_with("bad: hermesd is needed"), "{missing}");
+    assert!(missing.contains("→ install the package"), "{missing}");
+    // What needs neither a platform nor an agent is looked at all the same.
+    assert!(found(&ran, "database")[0].starts_with("good"), "{ran:?}");
+
+    let ran = bot
+        .home
+        .run(alone(&bot.home).args(["--json", "setup", "--no-input"]));
+    assert_eq!(ran.code, 3, "{ran:?}");
+    assert_eq!(ran.json()["error"]["kind"], "no_hermesd", "{ran:?}");
+}
+
+#[test]
+fn hermesd_on_the_path_will_do() {
+    let bot = Bot::at_home(|api| api.private(&ADA));
+    drop(bot.home.store());
+    let hermesd = std::path::Path::new(env!("CARGO_BIN_EXE_hermesd"));
+    let mut command = alone(&bot.home);
+    command.env("PATH", hermesd.parent().expect("a directory"));
+    let ran = bot.home.run(command.args(["--json", "doctor"]));
+    let token = found(&ran, "telegram token").join("");
+    assert!(token.contains("@hermes_test_bot"), "{ran:?}");
+}

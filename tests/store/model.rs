@@ -159,7 +159,7 @@ impl Worker {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([
             "--exact",
-            "store_model::worker",
+            "store::model::worker",
             "--nocapture",
             "--test-threads=1",
         ]);

@@ -18,7 +18,7 @@ pub(super) enum Input {
 }
 
 /// Whether somebody sits at both ends.
-pub(super) fn is_terminal() -> bool {
+pub(in crate::cli) fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
 

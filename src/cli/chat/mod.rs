@@ -1,5 +1,7 @@
-//! `hermesctl chat`: a conversation in the terminal, over the socket. The daemon keeps what is said and runs the agent;
-//! here is the keyboard and the screen.
+//! Invoked by `hermesctl chat`.
+//!
+//! A conversation in the terminal, over the socket. The daemon stores the messages and runs the agent; this is the keyboard
+//! and the screen.
 
 mod commands;
 mod editor;
@@ -11,8 +13,7 @@ use std::collections::VecDeque;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::args::{ChatArgs, ResumeArgs};
-use super::backend::Backend;
+use super::backend::{Backend, Target};
 use super::markdown::Markdown;
 use super::output::{self, BOLD, FAINT, Output};
 use super::{CliError, sessions, terminal};
@@ -21,62 +22,45 @@ use crate::config::Config;
 use crate::domain::slash_command::{self, ParsedInput, Place};
 use crate::protocol::{
     Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
-    ResumedView, SessionResume, SessionView, TranscriptWish,
+    SessionView, TranscriptWish,
 };
 use editor::Heard;
 use input::Input;
+pub(super) use input::is_terminal;
 
 /// How much of a session that is taken up again is shown.
 const RECALLED: usize = 10;
 
-pub(super) async fn run(
-    backend: &Backend,
-    config: &Config,
-    out: &Output,
-    args: ChatArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "In the conversation, /help lists the commands; Ctrl-C interrupts an answer, a second one leaves.\n\nExamples:\n  hermesctl chat\n  hermesctl chat --title \"Fix the parser\"\n  hermesctl chat --resume last\n  echo \"how far are we?\" | hermesctl chat --resume \"Fix the parser\""
+)]
+pub struct ChatArgs {
+    /// Go on with this session: id, beginning of an id, title, or `last`. A chat that has it lets it go.
+    #[arg(long, value_name = "NAME")]
+    pub resume: Option<String>,
+    /// A title for a new session.
+    #[arg(long, value_name = "TITLE", conflicts_with = "resume")]
+    pub title: Option<String>,
+    /// Who is to answer in this session from now on: see `hermesctl agents`.
+    #[arg(long, value_name = "NAME")]
+    pub agent: Option<String>,
+}
+
+pub(super) async fn run(target: &Target, out: &Output, args: ChatArgs) -> Result<(), CliError> {
+    let (config, backend) = target.open().await?;
     let wish = ChatOpen {
         session: args.resume,
         title: args.title,
         agent: args.agent,
         tty: terminal::tty(),
     };
-    converse(backend, config, out, wish).await
+    converse(backend.as_ref(), &config, out, wish).await
 }
 
-/// `hermesctl resume`: brings a session home and, in a terminal, goes on with it.
-pub(super) async fn resume(
-    backend: &Backend,
-    config: &Config,
-    out: &Output,
-    args: ResumeArgs,
-) -> Result<(), CliError> {
-    let resumed: ResumedView = match backend {
-        Backend::Daemon(client) => {
-            let wish = SessionResume {
-                session: args.session,
-            };
-            client.call(Call::SessionResume(wish)).await?
-        }
-        Backend::Direct(store) => super::resume::without_daemon(store, args.session).await?,
-    };
-    let stay = args.no_chat || out.is_json() || !input::is_terminal();
-    if stay || matches!(backend, Backend::Direct(_)) {
-        return super::resume::report(out, &resumed);
-    }
-    if let Some(platform) = &resumed.came_from {
-        out.line(out.styled(FAINT, &format!("Brought back from {platform}.")))?;
-    }
-    let wish = ChatOpen {
-        session: Some(resumed.session.id),
-        tty: terminal::tty(),
-        ..ChatOpen::default()
-    };
-    converse(backend, config, out, wish).await
-}
-
-async fn converse(
-    backend: &Backend,
+/// Opens a session and talks in it.
+pub(super) async fn converse(
+    backend: &dyn Backend,
     config: &Config,
     out: &Output,
     wish: ChatOpen,
@@ -105,7 +89,7 @@ async fn converse(
 }
 
 struct Chat<'a> {
-    backend: &'a Backend,
+    backend: &'a dyn Backend,
     client: &'a Client,
     config: &'a Config,
     out: &'a Output,

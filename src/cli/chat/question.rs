@@ -1,9 +1,8 @@
 //! An agent's question on the screen of a terminal.
 
 use crate::domain::question_text::{self, Whole};
-use crate::domain::{Question, QuestionPart};
+use crate::domain::{Question, QuestionPart, TERMINAL};
 use crate::protocol::EventKind;
-use crate::turn::questions::TERMINAL;
 use crate::visible_text::visible_line;
 
 /// Puts a question among the open ones, or takes out one that is closed. Returns what is to be shown of that.

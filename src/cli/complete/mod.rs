@@ -1,3 +1,5 @@
+//! Invoked by `hermesctl completions` and, from its scripts, by `hermesctl __complete`.
+//!
 //! `hermesctl completions SHELL`, and what its scripts ask: `hermesctl __complete SHELL -- …`.
 //!
 //! The scripts know nothing of hermesctl's verbs: each Tab asks the program itself, which walks the definition of its
@@ -9,7 +11,7 @@ mod values;
 use clap::{Arg, ArgAction, Command, CommandFactory};
 
 use super::CliError;
-use super::args::{Args, CompleteArgs, CompletionsArgs, Shell};
+use super::args::{Args, GlobalArgs};
 use super::output::Output;
 use line::Line;
 pub(super) use values::Asker;
@@ -17,6 +19,30 @@ pub(super) use values::Asker;
 const BASH: &str = include_str!("../../../contrib/completions/hermesctl.bash");
 const ZSH: &str = include_str!("../../../contrib/completions/hermesctl.zsh");
 const FISH: &str = include_str!("../../../contrib/completions/hermesctl.fish");
+
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  source <(hermesctl completions bash)\n  hermesctl completions zsh > ~/.zfunc/_hermesctl\n  hermesctl completions fish > ~/.config/fish/completions/hermesctl.fish"
+)]
+pub struct CompletionsArgs {
+    /// Which shell.
+    pub shell: Shell,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, clap::ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CompleteArgs {
+    pub shell: Shell,
+    /// From bash: the line up to the cursor, and what it calls the word there. From others: the words, the last up to the cursor.
+    #[arg(last = true)]
+    pub words: Vec<String>,
+}
 
 pub(super) fn print_script(out: &Output, wish: &CompletionsArgs) -> Result<(), CliError> {
     let script = match wish.shell {
@@ -52,7 +78,11 @@ impl Candidate {
 
 /// Answers a script: a line that says what follows, then a candidate a line. Bash gets them as they are to be inserted,
 /// the others with a tab and what they are.
-pub(super) async fn answer(out: &Output, args: &Args, wish: &CompleteArgs) -> Result<(), CliError> {
+pub(super) async fn answer(
+    out: &Output,
+    args: &GlobalArgs,
+    wish: &CompleteArgs,
+) -> Result<(), CliError> {
     let (line, before, current) = match (wish.shell, wish.words.as_slice()) {
         (Shell::Bash, [line, word]) => {
             let line = Line::read(line, word);

@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use clap::Arg;
 
-use super::super::args::Args;
-use super::super::backend::Backend;
+use super::super::args::GlobalArgs;
+use super::super::backend::{self, Backend};
 use super::{Candidate, Offer};
 use crate::config::settings::{self, Kind};
 use crate::config::{self, Config, Overrides, PLATFORMS, paths};
 use crate::protocol::{
     Call, HandoffList, HandoffView, LocalThreadView, Nothing, PersonView, SessionList, SessionView,
 };
-use crate::store::SessionFilter;
-use crate::views;
 
 /// Somebody waits with a finger on the key.
 const PATIENCE: Duration = Duration::from_millis(1500);
@@ -69,7 +67,7 @@ pub(in crate::cli) struct Asker {
 
 impl Asker {
     /// `given` are the options on the line that is being typed.
-    pub(super) fn new(args: &Args, given: &[(String, String)]) -> Asker {
+    pub(super) fn new(args: &GlobalArgs, given: &[(String, String)]) -> Asker {
         let on_the_line = |name: &str| {
             let mut given = given.iter().rev();
             given
@@ -171,7 +169,10 @@ impl Asker {
     }
 
     /// On a thread of its own, since a database may keep us waiting; nobody waits for that longer than this.
-    async fn ask<T, F>(&self, question: impl FnOnce(Backend) -> F + Send + 'static) -> Vec<T>
+    async fn ask<T, F>(
+        &self,
+        question: impl FnOnce(Box<dyn Backend>) -> F + Send + 'static,
+    ) -> Vec<T>
     where
         T: Send + 'static,
         F: Future<Output = Option<Vec<T>>>,
@@ -183,7 +184,7 @@ impl Asker {
         let runtime = tokio::runtime::Handle::current();
         let asked = tokio::task::spawn_blocking(move || {
             runtime.block_on(async {
-                let backend = Backend::open(&config, explicit).await.ok()?;
+                let backend = backend::open(&config, explicit).await.ok()?;
                 question(backend).await
             })
         });
@@ -239,55 +240,27 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-async fn sessions(backend: Backend) -> Option<Vec<SessionView>> {
-    match backend {
-        Backend::Daemon(client) => {
-            let wish = SessionList {
-                limit: Some(MOST),
-                ..SessionList::default()
-            };
-            client.call(Call::SessionList(wish)).await.ok()
-        }
-        Backend::Direct(store) => {
-            let filter = SessionFilter {
-                limit: MOST,
-                ..SessionFilter::default()
-            };
-            let sessions = store.list_sessions(filter).await.ok()?;
-            Some(sessions.iter().map(views::session).collect())
-        }
-    }
-}
-
-async fn handoffs(backend: Backend) -> Option<Vec<HandoffView>> {
-    match backend {
-        Backend::Daemon(client) => {
-            let wish = HandoffList {
-                limit: Some(MOST),
-                ..HandoffList::default()
-            };
-            client.call(Call::HandoffList(wish)).await.ok()
-        }
-        Backend::Direct(store) => {
-            let handoffs = store.list_handoffs(None, false, MOST).await.ok()?;
-            Some(handoffs.iter().map(views::listed_handoff).collect())
-        }
-    }
-}
-
-async fn threads(backend: Backend) -> Option<Vec<LocalThreadView>> {
-    match backend {
-        Backend::Daemon(client) => client.call(Call::LocalThreads(Nothing {})).await.ok(),
-        Backend::Direct(store) => {
-            let threads = store.local_threads(MOST).await.ok()?;
-            Some(threads.into_iter().map(views::local_thread).collect())
-        }
-    }
-}
-
-async fn people(backend: Backend) -> Option<Vec<PersonView>> {
-    let Backend::Daemon(client) = backend else {
-        return None;
+async fn sessions(backend: Box<dyn Backend>) -> Option<Vec<SessionView>> {
+    let wish = SessionList {
+        limit: Some(MOST),
+        ..SessionList::default()
     };
+    backend.sessions(wish).await.ok()
+}
+
+async fn handoffs(backend: Box<dyn Backend>) -> Option<Vec<HandoffView>> {
+    let wish = HandoffList {
+        limit: Some(MOST),
+        ..HandoffList::default()
+    };
+    backend.handoffs(wish).await.ok()
+}
+
+async fn threads(backend: Box<dyn Backend>) -> Option<Vec<LocalThreadView>> {
+    backend.local_threads().await.ok()
+}
+
+async fn people(backend: Box<dyn Backend>) -> Option<Vec<PersonView>> {
+    let client = backend.daemon().ok()?;
     client.call(Call::PairList(Nothing {})).await.ok()
 }

@@ -10,7 +10,7 @@ use crate::cli::CliError;
 use crate::client::Client;
 use crate::config::settings::find;
 use crate::config::{Config, Origin, PlatformConfig, paths};
-use crate::daemon::live_gateway;
+use crate::home_files::live_gateway;
 use crate::platform::Finding;
 use crate::store::{OpenMode, REBUILD, Store, StoreError};
 
@@ -115,7 +115,8 @@ fn others_can(path: &Path) -> Option<bool> {
     Some(facts.permissions().mode() & 0o077 != 0)
 }
 
-pub(super) async fn database(config: &Config) -> (Vec<Finding>, Option<Store>) {
+/// Also returns whether the database can be opened.
+pub(super) async fn database(config: &Config) -> (Vec<Finding>, bool) {
     let path = config.state_db();
     let shown = path.display().to_string();
     match Store::open(&config.home, OpenMode::Existing, &config.store) {
@@ -155,16 +156,16 @@ pub(super) async fn database(config: &Config) -> (Vec<Finding>, Option<Store>) {
                 Err(error) => Finding::bad("database", error.to_string(), "try again in a moment"),
             };
             findings.insert(0, found);
-            (findings, Some(store))
+            (findings, true)
         }
         Err(StoreError::Missing { .. }) => {
             let detail = format!("{shown} is not there yet");
             let remedy = "nothing: hermesd makes it when it first starts";
-            (vec![Finding::doubtful("database", detail, remedy)], None)
+            (vec![Finding::doubtful("database", detail, remedy)], false)
         }
         Err(error) => {
             let found = Finding::bad("database", error.to_string(), "see above");
-            (vec![found], None)
+            (vec![found], false)
         }
     }
 }

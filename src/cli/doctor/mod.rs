@@ -1,5 +1,6 @@
-//! `hermesctl doctor`: everything that a handoff needs, looked over one thing after the other. It goes on where another command
-//! would stop, since what is wrong is what it is asked for.
+//! Invoked by `hermesctl doctor`.
+//!
+//! Checks everything that a handoff needs, one thing after the other. A fault does not stop it: faults are what it looks for.
 
 mod access;
 mod host;
@@ -9,29 +10,25 @@ mod unit;
 use serde_json::json;
 
 use super::CliError;
-use super::backend::find_daemon;
+use super::backend::{Target, find_daemon};
+use super::diagnose_process::{DiagnoseProcess, unexpected};
 use super::output::{BAD, BOLD, FAINT, GOOD, Output};
-use crate::agent::{AgentState, Agents};
 use crate::client::Client;
 use crate::config::{self, Config, Overrides, paths};
-use crate::daemon;
-use crate::events::Bus;
-use crate::platform::{Finding, Grade, Platforms, local};
-use crate::protocol::{AgentView, Call, FindingView, Nothing, PlatformName, PlatformView};
-use crate::store::Store;
+use crate::platform::{Finding, Grade, local};
+use crate::protocol::{
+    AgentView, Call, DiagnoseAnswer, DiagnoseRequest, FindingView, Nothing, PlatformName,
+    PlatformView,
+};
 use crate::views;
 
-pub(super) async fn run(
-    overrides: &Overrides,
-    socket_is_explicit: bool,
-    out: &Output,
-) -> Result<(), CliError> {
+pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
     let mut report = Report {
         out,
         found: Vec::new(),
     };
-    match config::load(overrides) {
-        Ok(config) => look_over(&config, socket_is_explicit, &mut report).await?,
+    match config::load(&target.overrides) {
+        Ok(config) => look_over(&config, target, &mut report).await?,
         Err(error) => {
             let remedy = "mend what it names; `hermesd --check-config` shows what is in force";
             report.tell(Finding::bad("configuration", error.to_string(), remedy))?;
@@ -42,7 +39,7 @@ pub(super) async fn run(
 
 async fn look_over(
     config: &Config,
-    socket_is_explicit: bool,
+    target: &Target,
     report: &mut Report<'_>,
 ) -> Result<(), CliError> {
     report.tell(Finding::good(
@@ -52,18 +49,18 @@ async fn look_over(
     report.tell_all(host::placeholders(config))?;
     report.tell_all(host::secrets(config))?;
     report.tell_all(host::modes(&config.home))?;
-    let (found, store) = host::database(config).await;
+    let (found, database_opens) = host::database(config).await;
     report.tell_all(found)?;
     report.tell_all(host::disk(&config.home))?;
-    let daemon = find_daemon(config, socket_is_explicit).await;
+    let daemon = find_daemon(config, target.socket_is_explicit).await;
     report.tell_all(host::daemon(config, &daemon))?;
     let daemon = daemon.ok().flatten();
     report.tell_all(unit::look(&paths::unit_of(&config.home), daemon.is_some()).await)?;
     report.tell_all(profiles::look(config).await)?;
-    match (&daemon, &store) {
+    match (&daemon, database_opens) {
         (Some(client), _) => ask_daemon(config, client, report).await,
-        (None, Some(store)) => look_without_daemon(config, store, report).await,
-        (None, None) => Ok(()),
+        (None, true) => without_daemon(config, &target.overrides, report).await,
+        (None, false) => Ok(()),
     }
 }
 
@@ -100,37 +97,61 @@ async fn ask_daemon(
         }
     }
     let agents: Vec<AgentView> = client.call(Call::AgentList(Nothing {})).await?;
-    let default = agents.into_iter().find(|agent| agent.default);
-    report.tell(match default {
+    report.tell(default_agent(agents))
+}
+
+fn default_agent(agents: Vec<AgentView>) -> Finding {
+    match agents.into_iter().find(|agent| agent.default) {
         Some(agent) if agent.ready => ready(&agent.name),
         Some(agent) => not_ready(&agent.name, &agent.detail.unwrap_or_default()),
         None => not_ready("agent", "none is chosen"),
-    })
+    }
 }
 
-async fn look_without_daemon(
+/// Asks `hermesd diagnose`. That it cannot be asked is a finding too.
+async fn without_daemon(
     config: &Config,
-    store: &Store,
+    overrides: &Overrides,
     report: &mut Report<'_>,
 ) -> Result<(), CliError> {
-    let homes = Platforms::configured(config, store);
-    for adapter in daemon::adapters(config, store, &Bus::default()) {
-        let wanted = config.platform(adapter.name()).filter(|p| p.enabled);
-        if let Some(platform) = wanted {
-            let home = homes.home(adapter.name());
-            report.tell_all(adapter.diagnose(home.as_ref()).await)?;
-            if platform.name != local::NAME {
-                report.tell(access::configured(platform))?;
+    let diagnosed = diagnose(config, overrides, report).await;
+    match diagnosed {
+        Err(error @ (CliError::Refused { .. } | CliError::Failed { .. } | CliError::Other(_))) => {
+            let remedy = error.hint().unwrap_or("see above").to_owned();
+            report.tell(Finding::bad(
+                "platforms and agents",
+                error.to_string(),
+                remedy,
+            ))
+        }
+        other => other,
+    }
+}
+
+async fn diagnose(
+    config: &Config,
+    overrides: &Overrides,
+    report: &mut Report<'_>,
+) -> Result<(), CliError> {
+    let mut process = DiagnoseProcess::start(overrides)?;
+    process.send(&DiagnoseRequest::Platforms).await?;
+    loop {
+        match process.answer().await? {
+            DiagnoseAnswer::Platform { platform, findings } => {
+                report.tell_all(findings.into_iter().map(from_view).collect())?;
+                let configured = config.platform(&platform);
+                if let Some(configured) = configured.filter(|p| p.name != local::NAME) {
+                    report.tell(access::configured(configured))?;
+                }
             }
+            DiagnoseAnswer::Done => break,
+            _ => return Err(unexpected()),
         }
     }
-    let agents = Agents::configured(config, store);
-    let name = agents.default_name();
-    let standing = agents.all().find(|(agent, _)| *agent == name);
-    report.tell(match standing {
-        Some((_, AgentState::Missing(why))) => not_ready(name, why),
-        _ => ready(name),
-    })
+    match process.ask(&DiagnoseRequest::Agents).await? {
+        DiagnoseAnswer::Agents { agents } => report.tell(default_agent(agents)),
+        _ => Err(unexpected()),
+    }
 }
 
 fn ready(agent: &str) -> Finding {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::client::Client;
 use crate::config::{Config, paths};
-use crate::daemon::{live_gateway, recorded_socket};
+use crate::home_files::{live_gateway, recorded_socket};
 use crate::platform::Finding;
 use crate::store::count_pending;
 

@@ -1,73 +1,70 @@
 //! Finding the home channel: the person says /sethome in it. Where a daemon reads the bot's messages it hears that; where none
-//! does, we listen ourselves.
+//! does, `hermesd diagnose` listens.
 
-use std::sync::Arc;
+use std::path::Path;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tokio::sync::mpsc;
 
 use super::ask;
 use super::file::File;
 use crate::cli::CliError;
+use crate::cli::diagnose_process::{DiagnoseProcess, unexpected};
 use crate::cli::output::Output;
 use crate::client::Client;
-use crate::platform::{InboundEvent, InboundMessage, Inbox, ListenContext, Platform};
-use crate::protocol::{Call, Nothing, PairingCode, PersonView, PlatformView};
-use crate::store::StoreError;
+use crate::config::paths;
+use crate::protocol::{
+    Call, DiagnoseAnswer, DiagnoseRequest, Nothing, PairingCode, PersonView, PlatformView,
+};
 
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// How long a daemon may take to connect with what was written.
 const CONNECTS: Duration = Duration::from_secs(30);
 
-/// Keeps what is said to be the home.
-struct Listening(mpsc::Sender<InboundMessage>);
-
-#[async_trait]
-impl Inbox for Listening {
-    async fn accept(&self, incoming: InboundEvent) -> Result<(), StoreError> {
-        if let InboundEvent::Message(said) = incoming
-            && said.text.split_whitespace().next() == Some("/sethome")
-        {
-            let _ = self.0.send(said).await;
-        }
-        Ok(())
-    }
+/// A chat in which a person has said /sethome.
+pub(super) struct FoundHome {
+    /// The number that a reply to the chat takes.
+    pub(super) heard: usize,
+    pub(super) chat: String,
+    pub(super) chat_name: Option<String>,
+    pub(super) user: Option<String>,
 }
 
-/// Listens until somebody says so whom the person at the terminal knows.
+/// Listens until a person says /sethome whom the person at the terminal knows.
 pub(super) async fn listen(
-    platform: &dyn Platform,
+    process: &mut DiagnoseProcess,
     out: &Output,
-) -> Result<InboundMessage, CliError> {
-    platform.connect().await.map_err(failed)?;
-    let (sender, mut said) = mpsc::channel(16);
-    let line = ListenContext {
-        inbox: Arc::new(Listening(sender)),
-        alive: Box::new(|| {}),
-    };
-    let listening = platform.listen(&line);
-    tokio::pin!(listening);
+) -> Result<FoundHome, CliError> {
+    process.send(&DiagnoseRequest::Listen).await?;
     loop {
-        let said = tokio::select! {
-            said = said.recv() => said,
-            error = &mut listening => return Err(failed(error)),
+        let answer = process.answer().await.map_err(|error| CliError::Failed {
+            message: error.to_string(),
+            hint: Some("what was written so far stays; run this again".into()),
+        })?;
+        let DiagnoseAnswer::Heard {
+            heard,
+            chat,
+            chat_name,
+            user,
+            user_name,
+        } = answer
+        else {
+            return Err(unexpected());
         };
-        let Some(said) = said else {
-            return Err(CliError::Other("nobody listens any more".into()));
-        };
-        let name = said.source.user_name.as_deref().unwrap_or("somebody");
-        let chat = said.source.chat_name.as_deref().unwrap_or("a chat");
-        let id = said.source.user_id.as_deref().unwrap_or("unknown");
-        if ask::yes(
-            out,
-            &format!("{name} (id {id}) says so in {chat}. Is that you?"),
-        )
-        .await?
-        {
-            return Ok(said);
+        let question = format!(
+            "{} (id {}) says so in {}. Is that you?",
+            user_name.as_deref().unwrap_or("somebody"),
+            user.as_deref().unwrap_or("unknown"),
+            chat_name.as_deref().unwrap_or("a chat")
+        );
+        if ask::yes(out, &question).await? {
+            return Ok(FoundHome {
+                heard,
+                chat,
+                chat_name,
+                user,
+            });
         }
         out.line("Then it does not count. Waiting for another /sethome…")?;
     }
@@ -78,7 +75,10 @@ pub(super) async fn reload(client: &Client, platform: &str) -> Result<(), CliErr
     let pid = i32::try_from(client.server().pid).unwrap_or_default();
     kill(Pid::from_raw(pid), Signal::SIGHUP).map_err(|error| CliError::Failed {
         message: format!("the daemon (process {pid}) could not be told to read its configuration: {error}"),
-        hint: Some("`systemctl reload hermesd` does it, as root for the system's service; then run this again".into()),
+        hint: Some(format!(
+            "`systemctl --user reload {}` does it, or `systemctl reload hermesd` as root for the system's service; then run this again",
+            paths::unit_of(Path::new(&client.server().home))
+        )),
     })?;
     let connected = async {
         loop {
@@ -165,11 +165,4 @@ async fn standing(client: &Client, platform: &str) -> Result<PlatformView, CliEr
     let all: Vec<PlatformView> = client.call(Call::PlatformList(Nothing {})).await?;
     let found = all.into_iter().find(|p| p.name == platform);
     found.ok_or_else(|| CliError::Other(format!("the daemon knows no {platform}")))
-}
-
-fn failed(error: crate::platform::PlatformError) -> CliError {
-    CliError::Failed {
-        message: error.to_string(),
-        hint: Some("what was written so far stays; run this again".into()),
-    }
 }

@@ -1,5 +1,7 @@
-//! `hermesctl setup`: from a fresh bot to the first handoff. Each step is written down before the next, so that one that is
-//! broken off can be taken up again.
+//! Invoked by `hermesctl setup`.
+//!
+//! Leads from a new bot to the first handoff. Each step is saved before the next begins, so that you can stop and continue
+//! later.
 
 mod ask;
 mod file;
@@ -13,32 +15,53 @@ use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::CliError;
-use super::args::SetupArgs;
-use super::backend::find_daemon;
+use super::backend::{Target, find_daemon};
+use super::diagnose_process::{DiagnoseProcess, unexpected};
 use super::output::{BOLD, GOOD, Output};
 use crate::client::Client;
 use crate::config::{self, Config, Overrides, paths};
-use crate::daemon;
-use crate::events::Bus;
-use crate::platform::{Grade, Platform, PlatformError};
-use crate::private_files;
-use crate::store::{OpenMode, Store};
+use crate::protocol::{DiagnoseAnswer, DiagnoseRequest};
 use file::File;
 
-/// A token is not longer than this; what is, is no token.
+/// The platforms that this guide knows.
+pub(super) const PLATFORMS: [&str; 1] = ["telegram"];
+/// No token is longer than this.
 const LONGEST_TOKEN: u64 = 4096;
 
-pub(super) async fn run(
-    overrides: &Overrides,
-    socket_is_explicit: bool,
-    out: &Output,
-    wish: &SetupArgs,
-) -> Result<(), CliError> {
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Asks for what it needs; with --no-input the flags have to say it all. A token is never taken from the command line,\nwhere others could see it.\n\nExamples:\n  hermesctl setup\n  hermesctl setup --token-file ~/token\n  pass telegram | hermesctl setup --no-input --token-file - --home-channel 123456 --allow 123456"
+)]
+pub struct SetupArgs {
+    /// The platform to set up.
+    #[arg(default_value = "telegram", value_parser = PLATFORMS)]
+    pub platform: String,
+    /// A file that holds the bot's token; `-` reads it from standard input.
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<std::path::PathBuf>,
+    /// The chat that handoffs go to, by its id; else it is found when somebody says /sethome there.
+    #[arg(long, value_name = "ID", allow_hyphen_values = true)]
+    pub home_channel: Option<String>,
+    /// Somebody who may talk to the agent, by their id; may be given several times.
+    #[arg(long, value_name = "ID")]
+    pub allow: Vec<String>,
+    /// Remove a webhook of the bot, which takes all its messages. The program that set it gets none any more.
+    #[arg(long)]
+    pub remove_webhook: bool,
+    /// Enable and start the user service.
+    #[arg(long)]
+    pub enable: bool,
+    /// Ask nothing.
+    #[arg(long)]
+    pub no_input: bool,
+}
+
+pub(super) async fn run(target: &Target, out: &Output, wish: SetupArgs) -> Result<(), CliError> {
     // Who breaks off gets their terminal back as it was.
     let interrupts = signal(SignalKind::interrupt());
     let mut interrupts = interrupts.map_err(|e| CliError::Other(e.to_string()))?;
     tokio::select! {
-        outcome = guide(overrides, socket_is_explicit, out, wish) => outcome,
+        outcome = guide(target, out, &wish) => outcome,
         _ = interrupts.recv() => Err(CliError::Failed {
             message: "broken off".into(),
             hint: Some("what was written so far stays; run this again to go on".into()),
@@ -46,12 +69,8 @@ pub(super) async fn run(
     }
 }
 
-async fn guide(
-    overrides: &Overrides,
-    socket_is_explicit: bool,
-    out: &Output,
-    wish: &SetupArgs,
-) -> Result<(), CliError> {
+async fn guide(target: &Target, out: &Output, wish: &SetupArgs) -> Result<(), CliError> {
+    let overrides = &target.overrides;
     let asks = !wish.no_input && ask::can_ask();
     let environment = config::environment()?;
     let home = config::home(overrides, &environment)?;
@@ -73,7 +92,7 @@ async fn guide(
     let before = config::load(overrides)?;
 
     let token = guide.token(&before, wish.token_file.as_deref()).await?;
-    let (config, bot) = guide.checked(overrides, token.as_deref()).await?;
+    let (config, bot, mut process) = guide.checked(overrides, token.as_deref()).await?;
     if let Some(token) = &token {
         file.set(&wish.platform, "token", token);
         file.write()?;
@@ -87,8 +106,8 @@ async fn guide(
         file.add(&wish.platform, "allowed_users", &wish.allow);
         file.write()?;
     }
-    guide.webhook(&config, wish.remove_webhook).await?;
-    let daemon = find_daemon(&config, socket_is_explicit).await?;
+    guide.webhook(&mut process, wish.remove_webhook).await?;
+    let daemon = find_daemon(&config, target.socket_is_explicit).await?;
     if let Some(client) = &daemon {
         home::reload(client, &wish.platform).await?;
     }
@@ -103,7 +122,7 @@ async fn guide(
         }
         None if asks => Some(
             guide
-                .home(&config, &mut file, daemon.as_ref(), &bot)
+                .home(process, &mut file, daemon.as_ref(), &bot)
                 .await?,
         ),
         None => None,
@@ -179,27 +198,34 @@ impl Guide<'_> {
         &self,
         overrides: &Overrides,
         token: Option<&str>,
-    ) -> Result<(Config, String), CliError> {
+    ) -> Result<(Config, String, DiagnoseProcess), CliError> {
+        let mut process = DiagnoseProcess::start(overrides)?;
         let mut overrides = overrides.clone();
         if let Some(token) = token {
-            overrides
-                .values
-                .push(("platforms.telegram.token", token.to_owned()));
-            overrides
-                .values
-                .push(("platforms.telegram.enabled", "true".to_owned()));
+            overrides.values.extend([
+                ("platforms.telegram.token", token.to_owned()),
+                ("platforms.telegram.enabled", "true".to_owned()),
+            ]);
         }
         let config = config::load(&overrides)?;
-        let adapter = self.adapter(&config)?;
-        let found = adapter.diagnose(None).await;
-        match found.first() {
-            Some(token) if token.grade == Grade::Good => {
+        let settings = overrides.values.into_iter();
+        let request = DiagnoseRequest::Open {
+            platform: self.platform.to_owned(),
+            settings: settings
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect(),
+        };
+        let DiagnoseAnswer::Platform { findings, .. } = process.ask(&request).await? else {
+            return Err(unexpected());
+        };
+        match findings.first() {
+            Some(token) if token.grade == "good" => {
                 let bot = token
                     .detail
                     .trim_start_matches("it is ")
                     .trim_end_matches("'s");
                 self.out.line(format!("It is the token of {bot}."))?;
-                Ok((config, bot.to_owned()))
+                Ok((config, bot.to_owned(), process))
             }
             found => {
                 let message = found.map_or("nothing is known of it".into(), |f| f.detail.clone());
@@ -215,11 +241,11 @@ impl Guide<'_> {
     }
 
     /// A webhook keeps all messages from us. It is removed only by a person who wants that.
-    async fn webhook(&self, config: &Config, remove: bool) -> Result<(), CliError> {
-        let adapter = self.adapter(config)?;
-        let failed = |error: PlatformError| CliError::Other(error.to_string());
-        let Some(host) = adapter.webhook().await.map_err(failed)? else {
-            return Ok(());
+    async fn webhook(&self, process: &mut DiagnoseProcess, remove: bool) -> Result<(), CliError> {
+        let host = match process.ask(&DiagnoseRequest::Webhook).await? {
+            DiagnoseAnswer::Webhook { host: Some(host) } => host,
+            DiagnoseAnswer::Webhook { host: None } => return Ok(()),
+            _ => return Err(unexpected()),
         };
         self.out.line(format!(
             "A webhook at {host} takes this bot's messages; as long as it is set, none comes here.\n\
@@ -230,22 +256,13 @@ impl Guide<'_> {
             let again = "run this again with --remove-webhook to remove it";
             return self.out.line(format!("It stays; {again}."));
         }
-        adapter.remove_webhook().await.map_err(failed)?;
+        process.ask(&DiagnoseRequest::RemoveWebhook).await?;
         self.out.line("It is removed.")
-    }
-
-    fn adapter(&self, config: &Config) -> Result<std::sync::Arc<dyn Platform>, CliError> {
-        private_files::directory(&config.home)
-            .map_err(|e| CliError::Other(format!("{}: {e}", config.home.display())))?;
-        let store = Store::open(&config.home, OpenMode::Create, &config.store)?;
-        let adapters = daemon::adapters(config, &store, &Bus::default());
-        let found = adapters.into_iter().find(|a| a.name() == self.platform);
-        found.ok_or_else(|| CliError::Other(format!("{} cannot be spoken to", self.platform)))
     }
 
     async fn home(
         &self,
-        config: &Config,
+        mut process: DiagnoseProcess,
         file: &mut File,
         daemon: Option<&Client>,
         bot: &str,
@@ -256,23 +273,26 @@ impl Guide<'_> {
              Say /sethome there now."
         ))?;
         if let Some(client) = daemon {
+            // The daemon alone reads the bot's messages.
+            drop(process);
             return home::through_daemon(client, self.platform, file, self.out).await;
         }
-        let adapter = self.adapter(config)?;
-        let said = home::listen(adapter.as_ref(), self.out).await?;
-        let source = &said.source;
-        let chat = source.chat_id.clone().unwrap_or_default();
+        let found = home::listen(&mut process, self.out).await?;
+        let chat = found.chat;
         file.set(self.platform, "home_channel", &chat);
-        if let Some(name) = &source.chat_name {
+        if let Some(name) = &found.chat_name {
             file.set(self.platform, "home_channel_name", name);
         }
-        if let Some(user) = &source.user_id {
+        if let Some(user) = &found.user {
             file.set(self.platform, "owner", user);
             file.add(self.platform, "allowed_users", std::slice::from_ref(user));
         }
         file.write()?;
-        let told = "This is home now. Sessions that are handed off come here.";
-        if let Err(error) = adapter.send(source, told.into(), "setup").await {
+        let reply = DiagnoseRequest::Reply {
+            heard: found.heard,
+            text: "This is home now. Sessions that are handed off come here.".into(),
+        };
+        if let Err(error) = process.ask(&reply).await {
             self.out
                 .line(format!("(The chat could not be told: {error})"))?;
         }
@@ -310,9 +330,10 @@ impl Guide<'_> {
         if wanted && !systemctl(&["enable", "--now", &socket, &service]).await {
             return Err(CliError::Failed {
                 message: "the service could not be enabled".into(),
-                hint: Some(
-                    "see `systemctl --user status hermesd`; the rest of the setup is done".into(),
-                ),
+                hint: Some(format!(
+                    "see `systemctl --user status {}`; the rest of the setup is done",
+                    self.unit
+                )),
             });
         }
         Ok(wanted)

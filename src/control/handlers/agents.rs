@@ -1,6 +1,6 @@
 //! `agent.list`, `agent.test`.
 
-use crate::agent::AgentState;
+use crate::agent::{AgentState, Agents};
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, refused};
 use crate::domain::RefusalKind;
@@ -11,7 +11,11 @@ use crate::protocol::{AgentTestView, AgentView};
 const FIRST_WORDS: usize = 200;
 
 pub(super) fn list(context: &ControlContext) -> Answer {
-    let agents = context.turns.agents();
+    answer(&agent_views(&context.turns.agents()))
+}
+
+/// Each agent, and what it lacks if it is not ready.
+pub fn agent_views(agents: &Agents) -> Vec<AgentView> {
     let view = |(name, standing): (&str, &AgentState)| {
         let (ready, detail) = match standing {
             AgentState::Ready(agent) => (Some(agent), None),
@@ -27,7 +31,7 @@ pub(super) fn list(context: &ControlContext) -> Answer {
                 .is_some_and(|agent| agent.scribe("cli") == TranscriptWriter::Agent),
         }
     };
-    answer(&agents.all().map(view).collect::<Vec<_>>())
+    agents.all().map(view).collect()
 }
 
 pub(super) async fn test(context: &ControlContext, name: &str) -> Answer {

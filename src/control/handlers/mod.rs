@@ -21,6 +21,7 @@ use crate::protocol::{Call, RpcError, code};
 use crate::sessions::{RequestError, stopping};
 use crate::store::StoreError;
 
+pub use agents::agent_views;
 pub(super) use chat::Place;
 pub(super) use handoffs::{ended, show};
 pub(super) use status::hello;

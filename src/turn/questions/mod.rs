@@ -20,8 +20,7 @@ use crate::domain::question_text;
 use crate::domain::{Question, QuestionAnswer};
 use crate::reloadable::Reloadable;
 
-/// The place of an answer that a terminal gives.
-pub const TERMINAL: &str = "terminal";
+pub use crate::domain::TERMINAL;
 
 /// Shows a question to a person who does not listen to events: in a chat, say.
 #[async_trait]
