@@ -126,7 +126,9 @@ impl Backend for DirectBackend {
         }
         let departure = match store.take_home(&session.id).await {
             Ok(departure) => departure,
-            Err(StoreError::Conflict(reason)) => return Err(refuse(crate::domain::RefusalKind::InFlight, reason)),
+            Err(StoreError::Conflict(reason)) => {
+                return Err(refuse(crate::domain::RefusalKind::InFlight, reason));
+            }
             Err(error) => return Err(error.into()),
         };
         let session = sessions::resolve(store, &session.id)?;
