@@ -15,7 +15,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use incoming::{ButtonPress, InboundEvent, InboundMessage, Inbox, ListenContext};
+pub use incoming::{
+    ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, ListenContext, MessageFacts,
+};
 pub use outgoing::OutboundMessage;
 pub use pace::{Pace, Rate};
 pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};

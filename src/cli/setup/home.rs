@@ -29,7 +29,11 @@ struct Listening(mpsc::Sender<InboundMessage>);
 impl Inbox for Listening {
     async fn accept(&self, incoming: InboundEvent) -> Result<(), StoreError> {
         if let InboundEvent::Message(said) = incoming
-            && said.text.split_whitespace().next() == Some("/sethome")
+            && !said.facts.from_bot
+            && said
+                .own_words()
+                .and_then(|words| words.split_whitespace().next())
+                == Some("/sethome")
         {
             let _ = self.0.send(said).await;
         }
