@@ -255,16 +255,19 @@ impl Inner {
                     ..MessageFacts::default()
                 },
             };
+            // Some platforms wait only a few seconds for this, so it does not wait for the store.
+            self.acknowledge_button(press.clone(), "", None);
             self.accept_message(said).await?;
             let text = markdown(&press.text);
-            self.acknowledge_button(press, "", Some(text));
+            self.tracker.spawn(self.clone().remove_buttons(press, text));
             return Ok(());
         }
         self.hear_choice(press);
         Ok(())
     }
 
-    /// Tells who pressed, and takes the buttons away. On its own: the next message does not wait for it.
+    /// Shows the person who pressed a button what came of it, and with `text` removes the buttons. The next message does
+    /// not wait for it.
     pub(super) fn acknowledge_button(
         self: &Arc<Self>,
         press: ButtonPress,
@@ -274,18 +277,29 @@ impl Inner {
         let Some(platform) = self.platforms.adapter(&press.source.platform) else {
             return;
         };
-        let said = said.to_owned();
+        let (inner, said) = (self.clone(), said.to_owned());
         self.tracker.spawn(async move {
-            if let Err(error) = platform.acknowledge_button(&press, &said).await {
+            if press.handle.secret().is_none() {
+                tracing::debug!("the platform no longer waits for the answer to a button");
+            } else if let Err(error) = platform.acknowledge_button(&press.handle, &said).await {
                 tracing::debug!(%error, "the press of a button was not answered");
             }
-            let Some(text) = text else { return };
-            let what = OutboundMessage::from(text.as_str());
-            platform.ready_for(&press.source).await;
-            if let Err(error) = platform.edit(&press.source, &press.message_id, what).await {
-                tracing::debug!(%error, "buttons were not taken away");
+            if let Some(text) = text {
+                inner.remove_buttons(press, text).await;
             }
         });
+    }
+
+    /// Changes the message to one without buttons.
+    async fn remove_buttons(self: Arc<Self>, press: ButtonPress, text: String) {
+        let Some(platform) = self.platforms.adapter(&press.source.platform) else {
+            return;
+        };
+        let what = OutboundMessage::from(text.as_str());
+        platform.ready_for(&press.source).await;
+        if let Err(error) = platform.edit(&press.source, &press.message_id, what).await {
+            tracing::debug!(%error, "the buttons were not removed");
+        }
     }
 }
 

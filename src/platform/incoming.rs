@@ -9,6 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::domain::{RemoteFile, Source};
+use crate::platform::ReplyHandle;
 use crate::store::StoreError;
 
 /// Something that happened in a chat.
@@ -92,6 +93,7 @@ pub struct ButtonPress {
     pub roles: BTreeSet<String>,
     /// Names this event. The platform uses it again when it repeats the event.
     pub id: String,
+    pub handle: ReplyHandle,
     pub data: String,
     /// The message with the button.
     pub message_id: String,

@@ -14,7 +14,9 @@ use crate::domain::RemoteFile;
 use crate::platform::telegram::address;
 use crate::platform::telegram::moved::Moves;
 use crate::platform::telegram::origin::{forwarded_from, moved};
-use crate::platform::{ButtonPress, CommandFor, InboundEvent, InboundMessage, MessageFacts};
+use crate::platform::{
+    ButtonPress, CommandFor, InboundEvent, InboundMessage, MessageFacts, ReplyHandle,
+};
 
 /// The bot itself, as `getMe` tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -382,6 +384,7 @@ fn press(query: CallbackQuery) -> Option<ButtonPress> {
     Some(ButtonPress {
         source: address::of(&message, Some(&query.from)),
         roles: BTreeSet::new(),
+        handle: ReplyHandle::new(query.id.0.clone(), None),
         id: query.id.0,
         data: query.data?,
         message_id: message.id.0.to_string(),
