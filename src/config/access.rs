@@ -11,6 +11,8 @@ pub struct Access {
     pub group_users: BTreeSet<String>,
     /// Groups and channels in which everybody may.
     pub chats: BTreeSet<String>,
+    /// Who has one of these roles may talk where the role counts.
+    pub roles: BTreeSet<String>,
     /// Where groups are listed, the only ones that are listened to.
     pub groups: Option<BTreeSet<String>>,
     /// The owner, where the configuration names one.

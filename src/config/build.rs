@@ -12,8 +12,9 @@ use super::layers::Origin;
 use super::mask::masked;
 use super::token::is_placeholder;
 use super::{
-    Access, AgentConfig, ChatsConfig, Config, ConfigError, ControlConfig, HandoffConfig, LogConfig,
-    PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value, credentials, layers, settings,
+    Access, AgentConfig, BotMessages, ChatRules, ChatsConfig, Config, ConfigError, ControlConfig,
+    HandoffConfig, LogConfig, PLATFORMS, PlatformConfig, Resolved, TelegramConfig, Value,
+    credentials, layers, settings,
 };
 use crate::config::OpenAiConfig;
 use crate::config::StoreOptions;
@@ -132,9 +133,6 @@ pub(super) fn build(
         platforms: PLATFORMS.iter().map(|name| platform(name, &get)).collect(),
         telegram: TelegramConfig {
             base_url: get.text("platforms.telegram.base_url"),
-            only_chats: get.set("platforms.telegram.only_chats"),
-            require_mention: get.flag("platforms.telegram.require_mention"),
-            free_chats: get.set("platforms.telegram.free_chats"),
             messages_per_second: get.integer("platforms.telegram.messages_per_second"),
             poll: get.duration("platforms.telegram.poll"),
             local_files: get
@@ -218,6 +216,22 @@ fn platform(name: &str, get: &Getter) -> PlatformConfig {
         placeholder,
         home_channel,
         access,
+        rules: chat_rules(name, get),
+    }
+}
+
+/// A platform without one of the settings has its default.
+fn chat_rules(name: &str, get: &Getter) -> ChatRules {
+    let key = |field: &str| format!("platforms.{name}.{field}");
+    let bots = get.text(&key("allow_bots"));
+    ChatRules {
+        only_chats: get.set(&key("only_chats")),
+        ignored_chats: get.set(&key("ignored_chats")),
+        require_mention: get.flag(&key("require_mention")),
+        free_chats: get.set(&key("free_chats")),
+        thread_require_mention: get.flag(&key("thread_require_mention")),
+        ignore_mentions_of_others: get.flag(&key("ignore_mentions_of_others")),
+        bots: bots.map_or(BotMessages::Never, |word| BotMessages::parse(&word)),
     }
 }
 
@@ -247,6 +261,7 @@ fn access(name: &str, get: &Getter) -> Access {
         users,
         group_users,
         chats,
+        roles: get.set(&key("allowed_roles")),
         owner: get.text(&key("owner")),
         home_person: get
             .text(&key("home_channel"))

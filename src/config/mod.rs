@@ -6,6 +6,7 @@
 
 mod access;
 mod build;
+mod chat_rules;
 mod credentials;
 mod dotenv;
 mod hermes;
@@ -22,7 +23,7 @@ mod toml_file;
 mod value;
 mod variables;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -30,6 +31,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 
 pub use access::Access;
+pub use chat_rules::{BotMessages, ChatRules};
 pub use layers::{Origin, Resolved};
 pub use sections::{HOOKS, HooksConfig, OpenAiConfig, QuestionTimeouts, StoreOptions, Timeouts};
 pub use value::Value;
@@ -89,6 +91,7 @@ pub struct PlatformConfig {
     pub placeholder: Option<Origin>,
     pub home_channel: Option<HomeChannel>,
     pub access: Access,
+    pub rules: ChatRules,
 }
 
 impl PlatformConfig {
@@ -105,9 +108,6 @@ impl PlatformConfig {
 pub struct TelegramConfig {
     /// `None`: the vendor's own servers.
     pub base_url: Option<String>,
-    pub only_chats: BTreeSet<String>,
-    pub require_mention: bool,
-    pub free_chats: BTreeSet<String>,
     pub messages_per_second: usize,
     /// How long one poll waits for news.
     pub poll: Duration,

@@ -219,7 +219,11 @@ struct SetHomeInbox(mpsc::Sender<InboundMessage>);
 impl Inbox for SetHomeInbox {
     async fn accept(&self, event: InboundEvent) -> Result<(), StoreError> {
         if let InboundEvent::Message(message) = event
-            && message.text.split_whitespace().next() == Some("/sethome")
+            && !message.facts.from_bot
+            && message
+                .own_words()
+                .and_then(|words| words.split_whitespace().next())
+                == Some("/sethome")
         {
             let _ = self.0.send(message).await;
         }

@@ -53,7 +53,7 @@ const LIVE: [&str; 6] = [
 ];
 
 /// Of a platform, what its adapter has nothing to do with.
-const NOT_THE_ADAPTERS: [&str; 15] = [
+const NOT_THE_ADAPTERS: [&str; 23] = [
     "home_channel",
     "home_channel_name",
     "home_channel_thread",
@@ -69,6 +69,14 @@ const NOT_THE_ADAPTERS: [&str; 15] = [
     "dm_policy",
     "groups",
     "group_policy",
+    "only_chats",
+    "ignored_chats",
+    "require_mention",
+    "free_chats",
+    "thread_require_mention",
+    "ignore_mentions_of_others",
+    "allow_bots",
+    "allowed_roles",
 ];
 
 impl Reloader {

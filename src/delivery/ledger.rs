@@ -4,12 +4,15 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock;
 use crate::journal_ids;
 use crate::metrics::Metrics;
 use crate::platform::{
-    CallEffort, CallFailure, OutboundMessage, Platform, PlatformError, RetryPolicy, with_retries,
+    CallEffort, CallFailure, Dedup, OutboundMessage, Platform, PlatformError, RetryPolicy,
+    with_retries,
 };
 use crate::store::{Delivery, DeliveryState, Store, StoreError};
 
@@ -67,7 +70,7 @@ pub async fn deliver(
         return Err(DeliverError::Cancelled);
     }
     // Where the platform knows the key of a message, sending it twice is harmless: it needs no mark and no row first.
-    let idempotent = platform.capabilities().idempotent_sends;
+    let idempotent = platform.capabilities().send_dedup == Dedup::Always;
     let wanted = if idempotent {
         store.delivery_wanted(delivery.id)?
     } else {
@@ -142,6 +145,34 @@ struct Way {
     repeated: AtomicBool,
 }
 
+/// When a message was handed to the platform for the first time, perhaps by an earlier daemon.
+struct FirstTry {
+    /// How many seconds before `since` that was.
+    before: f64,
+    since: Option<Instant>,
+}
+
+impl FirstTry {
+    fn of(delivery: &Delivery) -> FirstTry {
+        match delivery.started_at {
+            Some(at) => FirstTry {
+                before: clock::now() - at,
+                since: Some(Instant::now()),
+            },
+            None => FirstTry {
+                before: 0.0,
+                since: None,
+            },
+        }
+    }
+
+    /// The seconds since the first try. It is now if there was none.
+    fn age(&mut self) -> f64 {
+        let since = self.since.get_or_insert_with(Instant::now);
+        self.before + since.elapsed().as_secs_f64()
+    }
+}
+
 async fn hand_over(
     platform: &dyn Platform,
     delivery: &Delivery,
@@ -163,11 +194,14 @@ async fn hand_over(
             }
         }
     }
+    let dedup = platform.capabilities().send_dedup;
     let interrupted = delivery.state == DeliveryState::Sending;
+    let mut first_try = FirstTry::of(delivery);
     let marked = format!("{MAYBE_REPEATED}{}", delivery.text);
     let send = |unsure: bool| {
-        let repeated = !platform.capabilities().idempotent_sends
-            && (interrupted || unsure || extra.maybe_shown);
+        let age = first_try.age();
+        let unrecognised = (interrupted || unsure) && !dedup.covers(age);
+        let repeated = unrecognised || (extra.maybe_shown && dedup != Dedup::Always);
         if repeated {
             way.repeated.store(true, Ordering::Relaxed);
             tracing::warn!(

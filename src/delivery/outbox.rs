@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use crate::config::{ChatsConfig, Config};
 use crate::delivery::{DeliverError, Interrupts, deliver};
-use crate::domain::{KeyRules, Session, session_key};
+use crate::domain::{KeyRules, Session, Source, session_key};
 use crate::journal_ids;
 use crate::metrics::Metrics;
 use crate::platform::{Platforms, RetryPolicy};
@@ -146,11 +146,11 @@ impl Outbox {
             }
             // What is about a thread alone goes with it.
             Ok(Err(DeliverError::Gone { reason, .. }))
-                if delivery.source.thread_id.is_some()
-                    && !delivery.is_farewell()
-                    && !delivery.is_failure_note() =>
+                if !delivery.is_farewell()
+                    && !delivery.is_failure_note()
+                    && let Some(parent) = platform.parent(&delivery.source) =>
             {
-                self.send_to_chat(delivery, &reason).await;
+                self.send_to_parent(delivery, &parent, &reason).await;
                 return Attempt::Over;
             }
             Ok(Err(DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. })) => {
@@ -200,7 +200,7 @@ impl Outbox {
     }
 
     /// The thread that a reply was for is gone: it goes to the chat around it, and the conversation is on no chat now.
-    async fn send_to_chat(&self, delivery: &Delivery, reason: &str) {
+    async fn send_to_parent(&self, delivery: &Delivery, parent: &Source, reason: &str) {
         let key = session_key(&delivery.source, &self.keys);
         tracing::warn!(key, reason, "a thread is gone; its reply goes to the chat");
         let conversation = || self.conversation(delivery, &key);
@@ -221,7 +221,7 @@ impl Outbox {
         let session_id = conversation.map(|session| session.id).unwrap_or_default();
         let redirect = || {
             self.store
-                .redirect_delivery(delivery, &key, &session_id, &notice)
+                .redirect_delivery(delivery, parent, &key, &session_id, &notice)
         };
         match retry_while_busy(&self.shutdown.cut, redirect).await {
             Ok(redirected) => Box::pin(self.send(&redirected)).await,

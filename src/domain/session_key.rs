@@ -38,12 +38,52 @@ impl Default for KeyRules {
 }
 
 impl KeyRules {
-    /// Whether each person of the chat has a session of their own.
+    /// Whether each person of the chat has a session of their own. This alone decides whether a key names a person.
     pub fn is_per_person(&self, source: &Source) -> bool {
-        let in_thread = source.thread_id.as_ref().is_some_and(|id| !id.is_empty());
+        let in_thread = present(&source.thread_id).is_some() || thread_to_come(source).is_some();
         source.chat_type != ChatType::Dm
             && self.group_per_user
             && (self.thread_per_user || !in_thread)
+    }
+
+    /// The person that the key of a group's message names.
+    fn person_in_key(&self, source: &Source) -> Option<String> {
+        self.person(source).filter(|_| self.is_per_person(source))
+    }
+
+    /// The id that a person has in keys.
+    fn person(&self, source: &Source) -> Option<String> {
+        let user = present(&source.user_id_alt).or_else(|| present(&source.user_id));
+        user.map(|id| self.canonical(source, id))
+    }
+
+    /// The one id of a person who has several.
+    fn canonical(&self, source: &Source, id: String) -> String {
+        match source.platform.as_str() {
+            "whatsapp" => self.whatsapp.canonical(&id),
+            _ => id,
+        }
+    }
+
+    /// Whether two sources are of one person, by any of the ids that each of them has.
+    pub fn are_same_person(&self, one: &Source, other: &Source) -> bool {
+        let ids = |source: &Source| {
+            let ids = [present(&source.user_id), present(&source.user_id_alt)];
+            ids.map(|id| id.map(|id| self.canonical(source, id)))
+        };
+        let others = ids(other);
+        ids(one)
+            .iter()
+            .flatten()
+            .any(|id| others.iter().flatten().any(|other| other == id))
+    }
+
+    /// Whether the key of the person's next message names a person that this source does not know. Posts of a channel
+    /// have no author.
+    pub fn lacks_person(&self, source: &Source) -> bool {
+        source.chat_type != ChatType::Channel
+            && self.is_per_person(source)
+            && self.person(source).is_none()
     }
 
     /// The part of a key that keeps profiles apart.
@@ -58,9 +98,12 @@ impl KeyRules {
 
     /// Whether several people may be in the session that this message belongs to.
     pub fn is_shared(&self, source: &Source) -> bool {
-        let alone = self.is_per_person(source) && source.user_id.is_some();
-        source.chat_type != ChatType::Dm && !alone
+        source.chat_type != ChatType::Dm && self.person_in_key(source).is_none()
     }
+}
+
+fn present(part: &Option<String>) -> Option<String> {
+    part.clone().filter(|part| !part.is_empty())
 }
 
 /// `agent:main:<platform>:<chat_type>[:<workspace>][:<chat_id>][:<thread_id>][:<user_id>]`
@@ -68,13 +111,6 @@ pub fn session_key(source: &Source, rules: &KeyRules) -> String {
     if let Some(thread) = thread_to_come(source) {
         return session_key(&thread, rules);
     }
-    let present = |part: &Option<String>| part.clone().filter(|p| !p.is_empty());
-    let person = |id: String| match source.platform.as_str() {
-        "whatsapp" => rules.whatsapp.canonical(&id),
-        _ => id,
-    };
-    let user = present(&source.user_id_alt).or_else(|| present(&source.user_id));
-    let user = user.map(person);
     let thread = present(&source.thread_id);
     let chat = present(&source.chat_id);
     let has_workspace = source.platform == SLACK && rules.slack_workspace;
@@ -87,12 +123,13 @@ pub fn session_key(source: &Source, rules: &KeyRules) -> String {
     ];
     parts.extend(present(&source.scope_id).filter(|_| has_workspace));
     if source.chat_type == ChatType::Dm {
-        parts.extend(chat.map(person).or(user));
+        let chat = chat.map(|id| rules.canonical(source, id));
+        parts.extend(chat.or_else(|| rules.person(source)));
         parts.extend(thread);
     } else {
         parts.extend(chat);
         parts.extend(thread);
-        parts.extend(user.filter(|_| rules.is_per_person(source)));
+        parts.extend(rules.person_in_key(source));
     }
     parts.join(":")
 }
@@ -394,6 +431,30 @@ mod tests {
             let key = session_key(&source, &rules);
             prop_assert_eq!(session_key(&again, &rules), key.clone());
             prop_assert!(former_keys(&source, &rules).iter().all(|former| former.key != key));
+        }
+
+        /// A session is shared where the keys of two people are the same, and nowhere else.
+        #[test]
+        fn people_share_a_session_where_their_keys_are_the_same(
+            chat_type in prop::sample::select(ChatType::ALL.to_vec()),
+            thread in prop::option::of("[0-9]{0,3}"),
+            to_come in prop::option::of("[0-9]{0,3}"),
+            ids in prop::array::uniform2(prop::option::of("[0-9]{0,3}")),
+            bits in prop::array::uniform2(any::<bool>()),
+        ) {
+            prop_assume!(chat_type != ChatType::Dm);
+            let rules = KeyRules { group_per_user: bits[0], thread_per_user: bits[1], ..KeyRules::default() };
+            let [user_id, user_id_alt] = ids;
+            let mut one = Source { user_id, user_id_alt, ..source(chat_type, thread.as_deref(), None) };
+            if let Some(id) = to_come {
+                one.others.insert("prospective_thread_id".into(), id.into());
+            }
+            let other = Source { user_id: Some("another".into()), user_id_alt: None, ..one.clone() };
+            let same = session_key(&one, &rules) == session_key(&other, &rules);
+            let named = [&one.user_id, &one.user_id_alt].iter().any(|id| present(id).is_some());
+            prop_assert_eq!(rules.is_shared(&one), same || !named);
+            let channel = chat_type == ChatType::Channel;
+            prop_assert_eq!(rules.lacks_person(&one), !same && !named && !channel);
         }
 
         /// In a private chat no setting and no sender changes the key.

@@ -1,5 +1,7 @@
-//! From an adapter into the line of a chat: who may speak is heard, once, and what is heard is kept before anything else.
+//! Accepts inbound events: checks the chat's rules and access, drops duplicates, stores the message, then queues it for
+//! its chat.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -7,10 +9,13 @@ use async_trait::async_trait;
 use crate::clock;
 use crate::domain::{ChatType, FormerChat, Source, former_keys, session_key};
 use crate::inbound::access::Decision;
+use crate::inbound::policy::{self, Verdict};
 use crate::inbound::{Chats, Inner, Right};
 use crate::journal_ids;
 use crate::metrics::MessageOutcome;
-use crate::platform::{ButtonPress, InboundEvent, InboundMessage, Inbox, OutboundMessage};
+use crate::platform::{
+    ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, MessageFacts, OutboundMessage,
+};
 use crate::store::retry_while_busy;
 use crate::store::{Inbound, NewInbound, StoreError};
 use crate::visible_text::markdown;
@@ -23,11 +28,7 @@ impl Inbox for Chats {
     async fn accept(&self, incoming: InboundEvent) -> Result<(), StoreError> {
         match incoming {
             InboundEvent::Message(said) => self.inner.accept_message(said).await,
-            InboundEvent::Changed {
-                source,
-                message_id,
-                text,
-            } => self.inner.accept_edit(&source, &message_id, text).await,
+            InboundEvent::Changed(changed) => self.inner.accept_edit(changed).await,
             InboundEvent::Pressed(press) => self.inner.accept_button(press).await,
             InboundEvent::Moved { platform, from, to } => {
                 self.inner.chat_moved(platform, &from, &to).await
@@ -39,7 +40,11 @@ impl Inbox for Chats {
 impl Inner {
     async fn accept_message(self: &Arc<Self>, said: InboundMessage) -> Result<(), StoreError> {
         let source = &said.source;
-        match self.decide(source).await? {
+        let verdict = self.judge(&said).await?;
+        if verdict == Verdict::Ignored {
+            return Ok(());
+        }
+        match self.decide_on_sender(&said).await? {
             Decision::Allowed => {}
             Decision::Stranger => {
                 self.metrics.met(&source.platform, MessageOutcome::Stranger);
@@ -59,12 +64,12 @@ impl Inner {
         let key = session_key(source, &self.keys);
         self.adopt_former(source, &key).await?;
         // A topic that is on a session belongs to that conversation, with or without a mention.
-        if !said.addressed && !self.is_conversation(source, &key).await? {
+        if verdict == Verdict::Overheard && !self.is_conversation(source, &key).await? {
             return Ok(());
         }
         let new = NewInbound {
+            text: self.signed(source, policy::compose(&said)),
             message_id: said.message_id,
-            text: self.signed(source, said.text),
             files: said.files,
         };
         let accept = || self.store.accept_inbound(&key, source, new.clone());
@@ -92,20 +97,47 @@ impl Inner {
         }
     }
 
-    async fn decide(&self, source: &Source) -> Result<Decision, StoreError> {
-        let verdict = self.decide_as(source).await?;
-        if verdict == Decision::Allowed || source.chat_type == ChatType::Dm {
-            return Ok(verdict);
+    /// What the rules of the platform say about a message.
+    async fn judge(&self, said: &InboundMessage) -> Result<Verdict, StoreError> {
+        let rules = self.rules.get().of_platform(&said.source.platform);
+        let before = match policy::names_chats(&rules) && said.source.chat_type != ChatType::Dm {
+            true => self.before_move(&said.source).await?,
+            false => None,
+        };
+        Ok(policy::judge(&rules, said, before.as_ref()))
+    }
+
+    /// Whether the sender of a message may talk. The rule that lets bots talk is enough for a bot.
+    async fn decide_on_sender(&self, said: &InboundMessage) -> Result<Decision, StoreError> {
+        let rules = self.rules.get().of_platform(&said.source.platform);
+        if said.facts.from_bot && policy::hears_bot(&rules, &said.facts) {
+            return Ok(Decision::Allowed);
+        }
+        self.decide(&said.source, &said.facts.roles).await
+    }
+
+    async fn decide(
+        &self,
+        source: &Source,
+        roles: &BTreeSet<String>,
+    ) -> Result<Decision, StoreError> {
+        let decision = self.decide_as(source, roles).await?;
+        if decision == Decision::Allowed || source.chat_type == ChatType::Dm {
+            return Ok(decision);
         }
         match self.before_move(source).await? {
-            Some(before) => self.decide_as(&before).await,
-            None => Ok(verdict),
+            Some(before) => self.decide_as(&before, roles).await,
+            None => Ok(decision),
         }
     }
 
-    async fn decide_as(&self, source: &Source) -> Result<Decision, StoreError> {
+    async fn decide_as(
+        &self,
+        source: &Source,
+        roles: &BTreeSet<String>,
+    ) -> Result<Decision, StoreError> {
         retry_while_busy(&self.stop, || async {
-            self.rules.get().access.decide(&self.store, source)
+            self.rules.get().access.decide(&self.store, source, roles)
         })
         .await
     }
@@ -179,17 +211,15 @@ impl Inner {
     }
 
     /// What only waits is changed with its message; what is answered already stays answered.
-    async fn accept_edit(
-        &self,
-        source: &Source,
-        message_id: &str,
-        text: String,
-    ) -> Result<(), StoreError> {
-        if self.decide(source).await? != Decision::Allowed {
+    async fn accept_edit(&self, changed: InboundMessage) -> Result<(), StoreError> {
+        if self.judge(&changed).await? == Verdict::Ignored
+            || self.decide_on_sender(&changed).await? != Decision::Allowed
+        {
             return Ok(());
         }
+        let (source, message_id) = (&changed.source, &changed.message_id);
         let key = session_key(source, &self.keys);
-        let text = self.signed(source, text);
+        let text = self.signed(source, policy::compose(&changed));
         let change = || self.store.change_inbound(&key, message_id, &text);
         let changed = retry_while_busy(&self.stop, change).await?;
         tracing::debug!(
@@ -202,7 +232,7 @@ impl Inner {
     }
 
     async fn accept_button(self: &Arc<Self>, press: ButtonPress) -> Result<(), StoreError> {
-        if self.decide(&press.source).await? != Decision::Allowed {
+        if self.decide(&press.source, &press.roles).await? != Decision::Allowed {
             self.acknowledge_button(press, "This is not for you.", None);
             return Ok(());
         }
@@ -219,18 +249,25 @@ impl Inner {
                 text: format!("/resume {session}"),
                 files: Vec::new(),
                 at: clock::now(),
-                addressed: true,
+                facts: MessageFacts {
+                    command_for: Some(CommandFor::Us),
+                    roles: press.roles.clone(),
+                    ..MessageFacts::default()
+                },
             };
+            // Some platforms wait only a few seconds for this, so it does not wait for the store.
+            self.acknowledge_button(press.clone(), "", None);
             self.accept_message(said).await?;
             let text = markdown(&press.text);
-            self.acknowledge_button(press, "", Some(text));
+            self.tracker.spawn(self.clone().remove_buttons(press, text));
             return Ok(());
         }
         self.hear_choice(press);
         Ok(())
     }
 
-    /// Tells who pressed, and takes the buttons away. On its own: the next message does not wait for it.
+    /// Shows the person who pressed a button what came of it, and with `text` removes the buttons. The next message does
+    /// not wait for it.
     pub(super) fn acknowledge_button(
         self: &Arc<Self>,
         press: ButtonPress,
@@ -240,18 +277,29 @@ impl Inner {
         let Some(platform) = self.platforms.adapter(&press.source.platform) else {
             return;
         };
-        let said = said.to_owned();
+        let (inner, said) = (self.clone(), said.to_owned());
         self.tracker.spawn(async move {
-            if let Err(error) = platform.acknowledge_button(&press, &said).await {
+            if press.handle.secret().is_none() {
+                tracing::debug!("the platform no longer waits for the answer to a button");
+            } else if let Err(error) = platform.acknowledge_button(&press.handle, &said).await {
                 tracing::debug!(%error, "the press of a button was not answered");
             }
-            let Some(text) = text else { return };
-            let what = OutboundMessage::from(text.as_str());
-            platform.ready_for(&press.source).await;
-            if let Err(error) = platform.edit(&press.source, &press.message_id, what).await {
-                tracing::debug!(%error, "buttons were not taken away");
+            if let Some(text) = text {
+                inner.remove_buttons(press, text).await;
             }
         });
+    }
+
+    /// Changes the message to one without buttons.
+    async fn remove_buttons(self: Arc<Self>, press: ButtonPress, text: String) {
+        let Some(platform) = self.platforms.adapter(&press.source.platform) else {
+            return;
+        };
+        let what = OutboundMessage::from(text.as_str());
+        platform.ready_for(&press.source).await;
+        if let Err(error) = platform.edit(&press.source, &press.message_id, what).await {
+            tracing::debug!(%error, "the buttons were not removed");
+        }
     }
 }
 

@@ -50,15 +50,20 @@ impl AccessPolicy {
         }
     }
 
-    pub(super) fn decide(&self, store: &Store, source: &Source) -> Result<Decision, StoreError> {
+    /// `roles`: those of the person that count for this chat.
+    pub(super) fn decide(
+        &self,
+        store: &Store,
+        source: &Source,
+        roles: &BTreeSet<String>,
+    ) -> Result<Decision, StoreError> {
+        let platform_access = self.platforms.get(&source.platform);
+        let by_role = platform_access.is_some_and(|access| access.allows_role(source, roles));
         // The socket has checked who writes there.
-        if source.platform == local::NAME || self.is_allowed(store, source)? {
+        if source.platform == local::NAME || by_role || self.is_allowed(store, source)? {
             return Ok(Decision::Allowed);
         }
-        let pairs = self
-            .platforms
-            .get(&source.platform)
-            .is_some_and(|platform_access| platform_access.access.pairing);
+        let pairs = platform_access.is_some_and(|platform_access| platform_access.access.pairing);
         let known = source.user_id.is_some() && source.chat_type == ChatType::Dm;
         Ok(if pairs && known {
             Decision::Stranger
@@ -119,6 +124,12 @@ impl PlatformAccess {
                 || access.users.iter().any(|user| is(user))
                 || (!private && access.group_users.iter().any(|user| is(user)))
         })
+    }
+
+    /// Whether one of these roles lets a person talk.
+    fn allows_role(&self, source: &Source, roles: &BTreeSet<String>) -> bool {
+        let heard = source.chat_type == ChatType::Dm || self.hears_group(source);
+        heard && !self.access.roles.is_disjoint(roles)
     }
 
     /// Whether a group is listened to. It lets nobody in by itself.
@@ -269,6 +280,21 @@ mod tests {
         let mut at_home = signal(&[]);
         at_home.home_chat = Some("group:abc=".into());
         assert!(at_home.allows(&mine) && !at_home.allows(&strangers));
+    }
+
+    #[test]
+    fn a_role_lets_a_person_talk_where_the_group_is_heard() {
+        let mut discord = platform_access(Access {
+            roles: ids(&["9", "10"]),
+            ..Access::default()
+        });
+        let guild = group("discord", "100", "1");
+        assert!(discord.allows_role(&guild, &ids(&["8", "9"])));
+        assert!(!discord.allows_role(&guild, &ids(&["8"])));
+        assert!(!discord.allows_role(&guild, &ids(&[])));
+        assert!(!discord.allows(&guild), "the person is not named");
+        discord.access.groups = Some(ids(&["200"]));
+        assert!(!discord.allows_role(&guild, &ids(&["9"])));
     }
 
     #[test]

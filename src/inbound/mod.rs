@@ -11,6 +11,7 @@ mod files;
 pub mod hermes_pairing;
 mod home_command;
 mod moved_chats;
+mod policy;
 mod questions;
 mod rights;
 mod waiting;
@@ -23,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
-use crate::config::{ChatsConfig, Config, PlatformConfig};
+use crate::config::{ChatRules, ChatsConfig, Config, PlatformConfig};
 use crate::delivery::{Address, ChatQueue, Outbox};
 use crate::domain::Button;
 use crate::domain::slash_command::{self, Command, ParsedInput, Place};
@@ -74,6 +75,8 @@ struct Inner {
 struct Rules {
     access: AccessPolicy,
     chats: ChatsConfig,
+    /// Which messages are answered, by platform.
+    platforms: HashMap<String, ChatRules>,
     /// The chats that platforms were configured to hand off to.
     homes: HashMap<String, String>,
 }
@@ -87,8 +90,17 @@ impl Rules {
         Rules {
             access: AccessPolicy::new(config),
             chats: config.chats.clone(),
+            platforms: config
+                .platforms
+                .iter()
+                .map(|p| (p.name.clone(), p.rules.clone()))
+                .collect(),
             homes: config.platforms.iter().filter_map(home_of).collect(),
         }
+    }
+
+    fn of_platform(&self, name: &str) -> ChatRules {
+        self.platforms.get(name).cloned().unwrap_or_default()
     }
 }
 

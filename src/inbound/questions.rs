@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::delivery::CHOICE;
-use crate::domain::{ChatType, Source, session_key};
+use crate::domain::{ChatType, KeyRules, Source, session_key};
 use crate::inbound::{Inner, Rank, Right, accept};
 use crate::platform::{ButtonPress, Platform};
 use crate::store::retry_while_busy;
@@ -38,8 +38,8 @@ struct Answerer {
 
 impl Answerer {
     /// Whether a question that `chat` shows is theirs to answer.
-    fn fit(self, source: &Source, asking: &Asking<'_>) -> AnswerFit {
-        let own = is_asker(source, asking.chat) && (self.approves || !asking.is_approval);
+    fn fit(self, source: &Source, asking: &Asking<'_>, keys: &KeyRules) -> AnswerFit {
+        let own = is_asker(source, asking.chat, keys) && (self.approves || !asking.is_approval);
         match self.is_owner || own {
             true => AnswerFit::Yes,
             false => AnswerFit::NotTheirs,
@@ -63,7 +63,7 @@ impl Inner {
         let fits = |asking: &Asking<'_>| {
             let here = session_key(asking.chat, &self.keys) == inbound.session_key;
             match here && !is_before(platform.as_deref(), inbound, at, asking) {
-                true => answerer.fit(source, asking),
+                true => answerer.fit(source, asking, &self.keys),
                 false => AnswerFit::No,
             }
         };
@@ -119,7 +119,7 @@ impl Inner {
         let fits = |asking: &Asking<'_>| {
             let message = asking.shown.contains(&press.message_id);
             match is_same_chat(&press.source, asking.chat) && message {
-                true => answerer.fit(&press.source, asking),
+                true => answerer.fit(&press.source, asking, &self.keys),
                 false => AnswerFit::No,
             }
         };
@@ -177,17 +177,14 @@ fn is_same_chat(one: &Source, other: &Source) -> bool {
         && one.thread_id == other.thread_id
 }
 
-/// Whether this is the person whose turn asks. A private chat has only one.
-fn is_asker(source: &Source, asker: &Source) -> bool {
-    if asker.chat_type == ChatType::Dm {
+/// Whether this is the person whose turn asks. A private chat whose person has no id has only one. On some platforms
+/// several people share a private chat, and each of them has an id.
+fn is_asker(source: &Source, asker: &Source, keys: &KeyRules) -> bool {
+    let has_id = |source: &Source| source.user_id.is_some() || source.user_id_alt.is_some();
+    if asker.chat_type == ChatType::Dm && !(has_id(asker) && has_id(source)) {
         return true;
     }
-    let ids = |source: &Source| [source.user_id.clone(), source.user_id_alt.clone()];
-    let asker = ids(asker);
-    ids(source)
-        .iter()
-        .flatten()
-        .any(|id| asker.iter().flatten().any(|own| own == id))
+    keys.are_same_person(source, asker)
 }
 
 /// Whether a message was written before the question was shown.
@@ -212,4 +209,50 @@ fn choice(data: &str) -> Option<(QuestionId, usize)> {
         .strip_prefix(':')?
         .split_once(':')?;
     Some((QuestionId::parse(id)?, at.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_asker_is_the_person_whose_turn_asks_also_where_several_share_a_private_chat() {
+        let of = |platform, chat_type, user: Option<&str>, alt: Option<&str>| Source {
+            user_id: user.map(str::to_owned),
+            user_id_alt: alt.map(str::to_owned),
+            ..Source::new(platform, chat_type, "G0MP")
+        };
+        let slack = |user| of("slack", ChatType::Dm, user, None);
+        let group = |user, alt| of("signal", ChatType::Group, user, alt);
+        let whatsapp = |user| of("whatsapp", ChatType::Group, Some(user), None);
+        for (source, asker, expected) in [
+            (slack(Some("U1")), slack(Some("U1")), true),
+            (slack(Some("U2")), slack(Some("U1")), false),
+            (slack(Some("U2")), slack(None), true),
+            (
+                group(Some("+1"), None),
+                group(Some("+1"), Some("uuid")),
+                true,
+            ),
+            (
+                group(Some("uuid"), None),
+                group(Some("+1"), Some("uuid")),
+                true,
+            ),
+            (group(Some("+2"), None), group(Some("+1"), None), false),
+            (group(None, None), group(None, None), false),
+            (
+                whatsapp("1555@s.whatsapp.net"),
+                whatsapp("1555:3@s.whatsapp.net"),
+                true,
+            ),
+        ] {
+            let keys = KeyRules::default();
+            assert_eq!(
+                is_asker(&source, &asker, &keys),
+                expected,
+                "{source:?} {asker:?}"
+            );
+        }
+    }
 }

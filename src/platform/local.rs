@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Capabilities, OutboundMessage, Platform, PlatformError};
+use super::{Capabilities, Dedup, OutboundMessage, Platform, PlatformError};
 use crate::domain::{ChatType, Source};
 use crate::domain::{HomeChannel, ThreadOutcome};
 use crate::events::{Bus, Event};
@@ -48,8 +48,8 @@ impl Platform for Local {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             threads: true,
-            idempotent_sends: true,
-            idempotent_threads: true,
+            send_dedup: Dedup::Always,
+            thread_dedup: Dedup::Always,
             buttons: false,
             files: false,
         }

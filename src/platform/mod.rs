@@ -1,5 +1,6 @@
 //! Chat platforms. Only the room of a platform knows its vendor; the rest of the house knows the [`Platform`] trait.
 
+mod dedup;
 mod download;
 mod incoming;
 pub mod local;
@@ -7,6 +8,7 @@ pub mod markup;
 mod outgoing;
 mod pace;
 mod registry;
+mod reply_handle;
 mod retry;
 pub mod telegram;
 
@@ -15,10 +17,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use incoming::{ButtonPress, InboundEvent, InboundMessage, Inbox, ListenContext};
+pub use dedup::Dedup;
+pub use incoming::{
+    ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, ListenContext, MessageFacts,
+};
 pub use outgoing::OutboundMessage;
 pub use pace::{Pace, Rate};
 pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
+pub use reply_handle::ReplyHandle;
 pub use retry::{CallEffort, CallFailure, RetryPolicy, with_retries};
 
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
@@ -60,10 +66,10 @@ impl PlatformError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities {
     pub threads: bool,
-    /// The same `send_key` twice makes one message: an interrupted send can be repeated without a duplicate.
-    pub idempotent_sends: bool,
-    /// The same `open_key` twice opens one thread.
-    pub idempotent_threads: bool,
+    /// How long the same `send_key` makes one message.
+    pub send_dedup: Dedup,
+    /// How long the same `open_key` opens one thread.
+    pub thread_dedup: Dedup,
     pub buttons: bool,
     pub files: bool,
 }
@@ -176,6 +182,15 @@ pub trait Platform: Send + Sync {
         None
     }
 
+    /// The chat around a thread, which gets what was for the thread when that is gone. `None`: there is none.
+    fn parent(&self, thread: &Source) -> Option<Source> {
+        thread.thread_id.as_ref()?;
+        Some(Source {
+            thread_id: None,
+            ..thread.clone()
+        })
+    }
+
     /// A long text in as many messages as it takes. The same text gives the same pieces.
     fn split(&self, markdown: &str) -> Vec<String> {
         vec![markdown.to_owned()]
@@ -228,11 +243,12 @@ pub trait Platform: Send + Sync {
         None
     }
 
-    /// Tells who pressed a button what came of it.
+    /// Confirms the press of a button to the platform, and shows the text to the person who pressed it. Called before
+    /// anything about the press is stored.
     async fn acknowledge_button(
         &self,
-        _press: &ButtonPress,
-        _said: &str,
+        _handle: &ReplyHandle,
+        _text: &str,
     ) -> Result<(), PlatformError> {
         Ok(())
     }

@@ -88,6 +88,8 @@ pub struct Delivery {
     pub text: String,
     pub extra: DeliveryExtra,
     pub state: DeliveryState,
+    /// When it was handed to the platform for the first time, where no outcome is known.
+    pub started_at: Option<f64>,
     pub message_id: Option<String>,
 }
 
@@ -121,11 +123,13 @@ impl Store {
         })
     }
 
-    /// It is handed to the platform now. False: it is no longer to be sent.
+    /// It is handed to the platform now. False: it is no longer to be sent. The time of the first try stays.
     pub async fn delivery_started(&self, id: i64) -> Result<bool, StoreError> {
         self.write(move |c| {
             let mut update = c.prepare_cached(&format!(
-                "UPDATE hermesd_deliveries SET state = 'sending', attempts = attempts + 1, updated_at = ?2 WHERE id = ?1 AND {OPEN}"
+                "UPDATE hermesd_deliveries SET state = 'sending', attempts = attempts + 1,
+                        updated_at = CASE state WHEN 'sending' THEN updated_at ELSE ?2 END
+                 WHERE id = ?1 AND {OPEN}"
             ))?;
             Ok(update.execute(params![id, clock::now()])? == 1)
         })
@@ -219,6 +223,7 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, Stor
         text: new.text.clone(),
         extra: new.extra.clone(),
         state: DeliveryState::Pending,
+        started_at: None,
         message_id: None,
     })
 }
@@ -268,7 +273,7 @@ fn select(
     params: impl rusqlite::Params,
 ) -> Result<Vec<Delivery>, StoreError> {
     let mut statement = c.prepare_cached(&format!(
-        "SELECT id, send_key, source, session_id, text, state, message_id, platform, extra FROM hermesd_deliveries INDEXED BY hermesd_deliveries_open
+        "SELECT id, send_key, source, session_id, text, state, message_id, platform, extra, updated_at FROM hermesd_deliveries INDEXED BY hermesd_deliveries_open
          WHERE {condition} ORDER BY id"
     ))?;
     let rows = statement
@@ -285,6 +290,8 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     let source = serde_json::from_str::<Value>(&source)
         .ok()
         .and_then(|origin| Source::from_origin(&origin));
+    let state = DeliveryState::parse(&row.get::<_, String>(5)?).unwrap_or(DeliveryState::Failed);
+    let updated_at: f64 = row.get(9)?;
     Ok(Delivery {
         id: row.get(0)?,
         send_key: row.get(1)?,
@@ -292,7 +299,8 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         session_id: row.get(3)?,
         text: row.get(4)?,
         extra: extra.unwrap_or_default(),
-        state: DeliveryState::parse(&row.get::<_, String>(5)?).unwrap_or(DeliveryState::Failed),
+        state,
+        started_at: (state == DeliveryState::Sending).then_some(updated_at),
         message_id: row.get(6)?,
     })
 }

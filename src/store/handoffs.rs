@@ -262,17 +262,21 @@ impl Store {
 
 /// The evidence of the stages in between.
 impl Store {
-    /// A thread is about to be opened. True: an earlier try may have opened one that nobody knows of.
-    pub async fn thread_wanted(&self, claim: &Claim) -> Result<bool, StoreError> {
+    /// A thread is about to be opened. Returns when the first try began, if an earlier one may have opened a thread that
+    /// no record knows. Earlier versions wrote no time, which reads as long ago.
+    pub async fn thread_wanted(&self, claim: &Claim) -> Result<Option<f64>, StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
         self.write(move |c| {
             handoff_log::hold(c, id, fence)?;
-            let before = c
+            let before: i64 = c
                 .prepare_cached("SELECT opening FROM hermesd_handoffs WHERE id = ?1")?
                 .query_row([id], |row| row.get(0))?;
-            c.prepare_cached("UPDATE hermesd_handoffs SET opening = 1 WHERE id = ?1")?
-                .execute([id])?;
-            Ok(before)
+            if before != 0 {
+                return Ok(Some(before as f64));
+            }
+            c.prepare_cached("UPDATE hermesd_handoffs SET opening = ?2 WHERE id = ?1")?
+                .execute([id, clock::now() as i64])?;
+            Ok(None)
         })
         .await
     }

@@ -105,18 +105,20 @@ impl Store {
     pub async fn redirect_delivery(
         &self,
         delivery: &Delivery,
+        to: &Source,
         key: &str,
         session_id: &str,
         notice: &str,
     ) -> Result<Delivery, StoreError> {
         let (key, session_id) = (key.to_owned(), session_id.to_owned());
         let mut redirected = delivery.clone();
-        redirected.source.thread_id = None;
+        redirected.source = to.clone();
         redirected.text = format!("{notice}\n\n{}", delivery.text)
             .trim_start()
             .to_owned();
         redirected.extra.replaces = None;
         redirected.state = super::DeliveryState::Pending;
+        redirected.started_at = None;
         let result = redirected.clone();
         self.change(move |c, changed| {
             let entry = routing::entry(c, changed.scope, &key)?;

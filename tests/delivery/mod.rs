@@ -1,4 +1,5 @@
 //! What is sent to chats, and the files that go with it.
 
+mod gone_threads;
 mod kept_files;
 mod outgoing_files;

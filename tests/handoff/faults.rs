@@ -1,6 +1,6 @@
 //! Handoffs that meet a fault: everything is put back, the reason is told, and no other handoff notices.
 
-use hermesd::platform::PlatformError;
+use hermesd::platform::{Dedup, PlatformError};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use serde_json::Value;
 
@@ -292,7 +292,7 @@ async fn an_interrupted_send_is_marked_where_the_platform_cannot_tell() {
     let home = Home::new();
     seed_session(&home).await;
     let platform = Scripted {
-        idempotent: false,
+        dedup: Dedup::None,
         ..Scripted::default()
     };
     // The daemon died while a reply was on its way: the ledger says `sending`.

@@ -1,12 +1,12 @@
 //! What a handoff's end puts back, and what it must leave alone because somebody else decided meanwhile.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use hermesd::delivery::{DeliverError, Interrupts, deliver};
 use hermesd::domain::RequestedVia;
 use hermesd::domain::TranscriptWriter;
-use hermesd::platform::RetryPolicy;
 use hermesd::platform::local;
+use hermesd::platform::{Dedup, RetryPolicy};
 use hermesd::store::{Answer, Claim, Delivery, DeliveryExtra, NewDelivery, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +16,7 @@ use crate::support::{
 };
 
 const KEY: &str = "a:key";
+const MINUTE: Duration = Duration::from_secs(60);
 
 /// A handoff up to its answer, with one reply in the ledger.
 async fn answered(store: &Store) -> (Claim, Delivery) {
@@ -63,14 +64,14 @@ fn one<T: rusqlite::types::FromSql>(home: &Home, sql: &str) -> T {
 
 #[tokio::test]
 async fn an_abandoned_reply_is_not_sent_and_stays_abandoned() {
-    for idempotent in [false, true] {
+    for dedup in [Dedup::None, Dedup::For(MINUTE), Dedup::Always] {
         let home = Home::new();
         seed_session(&home).await;
         let store = home.store();
         let (claim, delivery) = answered(&store).await;
         store.fail_handoff(&claim, "no", Vec::new()).await.unwrap();
         let platform = Scripted {
-            idempotent,
+            dedup,
             ..Scripted::default()
         };
         let outcome = deliver(
@@ -199,13 +200,19 @@ async fn counters_are_as_before_after_a_rollback() {
 
 #[tokio::test(start_paused = true)]
 async fn a_send_without_an_answer_is_marked_when_it_is_repeated() {
-    for (idempotent, expected) in [(false, "(this may be a repeat) here"), (true, "here")] {
+    // The platform gets a minute to answer.
+    for (dedup, expected) in [
+        (Dedup::None, "(this may be a repeat) here"),
+        (Dedup::For(MINUTE / 2), "(this may be a repeat) here"),
+        (Dedup::For(MINUTE * 2), "here"),
+        (Dedup::Always, "here"),
+    ] {
         let home = Home::new();
         seed_session(&home).await;
         let store = home.store();
         let (_, delivery) = answered(&store).await;
         let platform = Scripted {
-            idempotent,
+            dedup,
             unanswered: 1.into(),
             ..Scripted::default()
         };
@@ -223,5 +230,44 @@ async fn a_send_without_an_answer_is_marked_when_it_is_repeated() {
         .unwrap();
         let sent = platform.sent.lock().unwrap().clone();
         assert_eq!(sent, [("handoff:1:0".to_owned(), expected.to_owned())]);
+    }
+}
+
+#[tokio::test]
+async fn an_interrupted_send_is_marked_after_the_window_of_its_first_try() {
+    for (dedup, age, expected) in [
+        (Dedup::For(MINUTE), 5.0, "here"),
+        (Dedup::For(MINUTE), 3600.0, "(this may be a repeat) here"),
+        // A clock that was set back tells nothing.
+        (Dedup::For(MINUTE), -3600.0, "(this may be a repeat) here"),
+        (Dedup::None, 5.0, "(this may be a repeat) here"),
+        (Dedup::Always, 3600.0, "here"),
+    ] {
+        let home = Home::new();
+        seed_session(&home).await;
+        let store = home.store();
+        let (claim, delivery) = answered(&store).await;
+        assert!(store.delivery_started(delivery.id).await.unwrap());
+        let older = "UPDATE hermesd_deliveries SET updated_at = updated_at - ?1";
+        home.sqlite().execute(older, [age]).unwrap();
+        // Another try does not make the first one younger.
+        assert!(store.delivery_started(delivery.id).await.unwrap());
+        let left = store.deliveries_of(claim.handoff.id).await.unwrap();
+        let platform = Scripted {
+            dedup,
+            ..Scripted::default()
+        };
+        deliver(
+            &store,
+            &platform,
+            &left[0],
+            RetryPolicy::Few,
+            &hermesd::metrics::Metrics::default(),
+            never(&CancellationToken::new()),
+        )
+        .await
+        .unwrap();
+        let sent = platform.sent.lock().unwrap().clone();
+        assert_eq!(sent[0].1, expected, "{dedup:?} {age}");
     }
 }

@@ -1,6 +1,7 @@
 //! Messages from chats: access, rights, order, commands and questions.
 
 mod approvals;
+mod buttons;
 pub mod chats;
 mod commands;
 pub mod former_keys;

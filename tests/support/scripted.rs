@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 
 use async_trait::async_trait;
 use hermesd::agent::{Agent, AgentError, Agents, Prompt, Sink};
@@ -18,7 +18,10 @@ use hermesd::domain::{ChatType, Source};
 use hermesd::domain::{HomeChannel, ThreadOutcome};
 use hermesd::events::Bus;
 use hermesd::platform::local::Local;
-use hermesd::platform::{Capabilities, OutboundMessage, Platform, PlatformError};
+use hermesd::platform::{
+    Capabilities, Dedup, Inbox, ListenContext, OutboundMessage, Platform, PlatformError,
+    ReplyHandle,
+};
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
 use hermesd::shutdown::Shutdown;
 use hermesd::store::Store;
@@ -46,7 +49,15 @@ pub struct Scripted {
     pub unanswered: AtomicUsize,
     /// Send key and text of what arrived.
     pub sent: Mutex<Vec<(String, String)>>,
-    pub idempotent: bool,
+    /// Where each of them arrived.
+    pub sent_to: Mutex<Vec<Source>>,
+    pub dedup: Dedup,
+    /// The chat around every thread, where the test names one.
+    pub parent: Option<Source>,
+    /// What answered a press of a button, and the text.
+    pub acknowledged: Mutex<Vec<(String, String)>>,
+    /// Where the daemon accepts events, once it listens.
+    pub listening: Mutex<Option<Weak<dyn Inbox>>>,
 }
 
 impl Default for Scripted {
@@ -61,7 +72,11 @@ impl Default for Scripted {
             sends: Mutex::default(),
             unanswered: AtomicUsize::new(0),
             sent: Mutex::default(),
-            idempotent: true,
+            sent_to: Mutex::default(),
+            dedup: Dedup::Always,
+            parent: None,
+            acknowledged: Mutex::default(),
+            listening: Mutex::default(),
         }
     }
 }
@@ -74,6 +89,14 @@ impl Scripted {
             ..Scripted::default()
         }
     }
+
+    /// Waits until the daemon listens.
+    pub async fn inbox(&self) -> Arc<dyn Inbox> {
+        eventually("the daemon listens", || async {
+            self.listening.lock().unwrap().as_ref()?.upgrade()
+        })
+        .await
+    }
 }
 
 #[async_trait]
@@ -85,8 +108,8 @@ impl Platform for Scripted {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             threads: !self.threadless,
-            idempotent_sends: self.idempotent,
-            idempotent_threads: true,
+            send_dedup: self.dedup,
+            thread_dedup: Dedup::Always,
             buttons: false,
             files: false,
         }
@@ -95,6 +118,33 @@ impl Platform for Scripted {
     async fn connect(&self) -> Result<(), PlatformError> {
         self.connected.acquire().await.expect("open").forget();
         Ok(())
+    }
+
+    async fn listen(&self, context: &ListenContext) -> PlatformError {
+        *self.listening.lock().unwrap() = Some(Arc::downgrade(&context.inbox));
+        std::future::pending().await
+    }
+
+    async fn acknowledge_button(
+        &self,
+        handle: &ReplyHandle,
+        text: &str,
+    ) -> Result<(), PlatformError> {
+        let secret = handle.secret().unwrap_or("expired").to_owned();
+        self.acknowledged
+            .lock()
+            .unwrap()
+            .push((secret, text.to_owned()));
+        Ok(())
+    }
+
+    fn parent(&self, thread: &Source) -> Option<Source> {
+        thread.thread_id.as_ref()?;
+        let without_thread = Source {
+            thread_id: None,
+            ..thread.clone()
+        };
+        Some(self.parent.clone().unwrap_or(without_thread))
     }
 
     async fn open_thread(
@@ -130,7 +180,7 @@ impl Platform for Scripted {
 
     async fn send(
         &self,
-        _to: &Source,
+        to: &Source,
         what: OutboundMessage<'_>,
         send_key: &str,
     ) -> Result<String, PlatformError> {
@@ -141,6 +191,7 @@ impl Platform for Scripted {
         if let Some(error) = self.sends.lock().unwrap().pop_front() {
             return Err(error);
         }
+        self.sent_to.lock().unwrap().push(to.clone());
         let mut sent = self.sent.lock().unwrap();
         sent.push((send_key.to_owned(), what.text.to_owned()));
         Ok(sent.len().to_string())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::domain::{ChatType, KeyRules, Source, session_key};
+use crate::domain::session_key;
 use crate::domain::{Handoff, HandoffStage};
 use crate::handoff::pipeline::{Context, StageError};
 use crate::handoff::worker::Slot;
@@ -15,12 +15,6 @@ use crate::turn::SessionLock;
 /// How often a chat that another handoff is at is looked at again. The end of a handoff in this daemon is noticed at once.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// Whether the key of the person's next message has something in it that is not known.
-fn needs_owner(source: &Source, keys: &KeyRules) -> bool {
-    let has_people = source.chat_type != ChatType::Channel;
-    has_people && keys.is_per_person(source) && source.user_id.is_none()
-}
-
 pub(in crate::handoff) async fn run(
     context: &Context,
     claim: &mut Claim,
@@ -29,7 +23,7 @@ pub(in crate::handoff) async fn run(
     lock: &mut Option<SessionLock>,
 ) -> Result<(), StageError> {
     let source = context.destination(&claim.handoff)?;
-    if needs_owner(&source, &context.keys) {
+    if context.keys.lacks_person(&source) {
         let name = &source.platform;
         return Err(StageError::Failed(format!(
             "the home channel is a group in which each person has a session of their own, and nobody knows whose this is: \

@@ -3,13 +3,15 @@
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock;
 use crate::delivery::LAST_CALL;
 use crate::domain::HandoffStage;
 use crate::domain::{HomeChannel, ThreadOutcome};
 use crate::handoff::pipeline::{Context, StageError, unavailable};
-use crate::platform::{Availability, CallFailure, Platform, RetryPolicy, with_retries};
+use crate::platform::{Availability, CallFailure, Dedup, Platform, RetryPolicy, with_retries};
 use crate::store::Claim;
 use crate::store::retry_while_busy;
 
@@ -48,15 +50,22 @@ async fn open(
     cancel: &CancellationToken,
 ) -> Result<ThreadOutcome, StageError> {
     let name = platform.name();
-    let idempotent = platform.capabilities().idempotent_threads;
+    let dedup = platform.capabilities().thread_dedup;
     let title = format!("Hermes — {}", claim.session_name);
     let open_key = format!("handoff:{}", claim.handoff.id);
-    // A platform without keys cannot tell whether an interrupted try has opened a thread. The reader of the next one is
-    // warned.
-    let repeated = AtomicBool::new(!idempotent && context.store.thread_wanted(claim).await?);
+    // A platform that does not recognise the key any more cannot tell whether an interrupted try has opened a thread. The
+    // reader of the next one is warned.
+    let first_try = match dedup {
+        Dedup::Always => None,
+        Dedup::None | Dedup::For(_) => context.store.thread_wanted(claim).await?,
+    };
+    let now = Instant::now();
+    let before = first_try.map_or(0.0, |at| clock::now() - at);
+    let repeated = AtomicBool::new(first_try.is_some() && !dedup.covers(before));
     let underway = AtomicBool::new(false);
     let call = |unsure: bool| {
-        repeated.fetch_or(unsure && !idempotent, Ordering::Relaxed);
+        let age = before + now.elapsed().as_secs_f64();
+        repeated.fetch_or(unsure && !dedup.covers(age), Ordering::Relaxed);
         let opening = platform.open_thread(home, &title, &open_key);
         let underway = &underway;
         async move {

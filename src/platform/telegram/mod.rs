@@ -21,8 +21,8 @@ use teloxide_core::payloads::{CreateForumTopic, DeleteWebhook, GetChat, GetMe, S
 use teloxide_core::types::BotCommand;
 
 use super::{
-    ButtonPress, Capabilities, Finding, ListenContext, OutboundMessage, Pace, Platform,
-    PlatformError, Rate,
+    Capabilities, Dedup, Finding, ListenContext, OutboundMessage, Pace, Platform, PlatformError,
+    Rate, ReplyHandle,
 };
 use crate::config::{Config, TelegramConfig};
 use crate::domain::slash_command::{self, Place};
@@ -150,8 +150,8 @@ impl Platform for Telegram {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             threads: true,
-            idempotent_sends: false,
-            idempotent_threads: false,
+            send_dedup: Dedup::None,
+            thread_dedup: Dedup::None,
             buttons: true,
             files: true,
         }
@@ -319,10 +319,13 @@ impl Platform for Telegram {
 
     async fn acknowledge_button(
         &self,
-        press: &ButtonPress,
-        said: &str,
+        handle: &ReplyHandle,
+        text: &str,
     ) -> Result<(), PlatformError> {
-        self.answer_query(&press.id, said).await
+        match handle.secret() {
+            Some(query) => self.answer_query(query, text).await,
+            None => Ok(()),
+        }
     }
 
     async fn fetch(

@@ -51,15 +51,6 @@ impl Moves {
         let known = locked(&self.known);
         known.get(id).cloned().unwrap_or_else(|| id.to_owned())
     }
-
-    /// Whether a setting names this chat, by the id that it has or had.
-    pub(super) fn is_named(&self, ids: &std::collections::BTreeSet<String>, chat: &str) -> bool {
-        let known = locked(&self.known);
-        ids.contains(chat)
-            || ids
-                .iter()
-                .any(|id| known.get(id).is_some_and(|to| to == chat))
-    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

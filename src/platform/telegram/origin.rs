@@ -5,9 +5,6 @@ use serde_json::Value;
 use super::NAME;
 use crate::platform::InboundEvent;
 
-/// What stands before words that somebody else wrote.
-const FORWARDED: &str = "[Forwarded from ";
-
 /// The service message of a group that has become a supergroup. Both chats get one.
 pub(super) fn moved(message: &Value) -> Option<InboundEvent> {
     let here = message.get("chat")?.get("id")?.as_i64()?;
@@ -52,25 +49,5 @@ pub(super) fn forwarded_from(message: &Value) -> Option<String> {
         .or_else(|| text(origin, "sender_user_name"))
         .or_else(|| text(origin, "forward_sender_name"))
         .or_else(|| chat.and_then(|chat| text(chat, "title")));
-    let name = name.unwrap_or_else(|| "an unknown place".into());
-    let words: Vec<&str> = name.split_whitespace().collect();
-    let name = words.join(" ");
-    Some(name.chars().filter(|c| !c.is_control()).take(64).collect())
-}
-
-/// The words with their author before them. They do not begin with a slash then, so none of them is a command.
-pub(super) fn mark(author: &str, words: &str) -> String {
-    format!("{FORWARDED}{author}]\n{words}")
-        .trim_end()
-        .to_owned()
-}
-
-/// The words of a piece of an album without the mark that its first piece has too.
-pub(super) fn unmarked<'a>(words: &'a str, first: &str) -> &'a str {
-    let mark = first
-        .lines()
-        .next()
-        .filter(|line| line.starts_with(FORWARDED));
-    let rest = mark.and_then(|mark| words.strip_prefix(mark));
-    rest.map_or(words, |rest| rest.trim_start_matches('\n'))
+    Some(name.unwrap_or_else(|| "an unknown place".into()))
 }

@@ -1,4 +1,6 @@
-//! Updates of the Bot API as what was said, changed or pressed.
+//! Updates of the Bot API as events: what was said, changed or pressed, with the facts about it.
+
+use std::collections::BTreeSet;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -7,16 +9,14 @@ use teloxide_core::types::{
     CallbackQuery, MaybeInaccessibleMessage, Message, MessageEntity, MessageEntityKind, MessageKind,
 };
 
-use crate::config::TelegramConfig;
 use crate::domain::FileKind;
 use crate::domain::RemoteFile;
 use crate::platform::telegram::address;
 use crate::platform::telegram::moved::Moves;
-use crate::platform::telegram::origin::{forwarded_from, mark, moved, unmarked};
-use crate::platform::{ButtonPress, InboundEvent, InboundMessage};
-
-/// How much of a message that is replied to the agent is shown.
-const LONGEST_QUOTE: usize = 500;
+use crate::platform::telegram::origin::{forwarded_from, moved};
+use crate::platform::{
+    ButtonPress, CommandFor, InboundEvent, InboundMessage, MessageFacts, ReplyHandle,
+};
 
 /// The bot itself, as `getMe` tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,42 +50,41 @@ impl Me {
     }
 }
 
-/// What one batch of updates amounts to: the pieces of an album are one message.
-pub(super) fn hear(
-    updates: &[Value],
-    me: &Me,
-    rules: &TelegramConfig,
-    moves: &Moves,
-) -> Vec<InboundEvent> {
-    let mut heard: Vec<(Option<String>, InboundEvent)> = Vec::new();
-    let context = Context { me, rules, moves };
+/// The events of one batch of updates. The pieces of an album are one message.
+pub(super) fn events(updates: &[Value], me: &Me, moves: &Moves) -> Vec<InboundEvent> {
+    let mut events: Vec<(Option<String>, InboundEvent)> = Vec::new();
     for update in updates {
-        let Some((album, incoming)) = one(update, &context) else {
+        let Some((album, event)) = one(update, me) else {
             continue;
         };
-        if let InboundEvent::Moved { from, to, .. } = &incoming {
+        if let InboundEvent::Moved { from, to, .. } = &event {
             moves.remember(from, to);
         }
-        if let (Some(album), InboundEvent::Message(said)) = (&album, &incoming)
-            && let Some((_, InboundEvent::Message(first))) = heard
+        if let (Some(album), InboundEvent::Message(piece)) = (&album, &event)
+            && let Some((_, InboundEvent::Message(first))) = events
                 .iter_mut()
                 .find(|(known, _)| known.as_ref() == Some(album))
         {
-            first.files.extend(said.files.iter().cloned());
-            // All of a forwarded album has the mark; once is enough.
-            let words = unmarked(&said.text, &first.text);
-            if !words.is_empty() {
-                if !first.text.is_empty() {
-                    first.text.push('\n');
-                }
-                first.text.push_str(words);
-            }
-            first.addressed |= said.addressed;
+            add_piece(first, piece);
             continue;
         }
-        heard.push((album, incoming));
+        events.push((album, event));
     }
-    heard.into_iter().map(|(_, incoming)| incoming).collect()
+    events.into_iter().map(|(_, event)| event).collect()
+}
+
+/// Adds another piece of an album to its first one.
+fn add_piece(first: &mut InboundMessage, piece: &InboundMessage) {
+    first.files.extend(piece.files.iter().cloned());
+    first.facts.mentions_us |= piece.facts.mentions_us;
+    first.facts.mentions_others |= piece.facts.mentions_others;
+    if first.text.is_empty() {
+        first.text.clone_from(&piece.text);
+        first.facts.leading_mention = piece.facts.leading_mention;
+    } else if !piece.text.is_empty() {
+        first.text.push('\n');
+        first.text.push_str(&piece.text);
+    }
 }
 
 /// Whether more of an album may be on its way. What others say meanwhile may come between its pieces.
@@ -98,14 +97,7 @@ pub(super) fn update_id(update: &Value) -> Option<i64> {
     update.get("update_id")?.as_i64()
 }
 
-/// What a message is read by.
-struct Context<'a> {
-    me: &'a Me,
-    rules: &'a TelegramConfig,
-    moves: &'a Moves,
-}
-
-fn one(update: &Value, context: &Context<'_>) -> Option<(Option<String>, InboundEvent)> {
+fn one(update: &Value, me: &Me) -> Option<(Option<String>, InboundEvent)> {
     if let Some(raw) = ["message", "channel_post"]
         .iter()
         .find_map(|k| update.get(k))
@@ -115,18 +107,13 @@ fn one(update: &Value, context: &Context<'_>) -> Option<(Option<String>, Inbound
         }
         let message = read_message(raw)?;
         let album = message.media_group_id().map(|id| id.0.clone());
-        let said = said(&message, forwarded_from(raw), context)?;
+        let said = said(&message, forwarded_from(raw), me)?;
         return Some((album, InboundEvent::Message(said)));
     }
     let edited = ["edited_message", "edited_channel_post"];
     if let Some(raw) = edited.iter().find_map(|k| update.get(k)) {
-        let said = said(&read_message(raw)?, forwarded_from(raw), context)?;
-        let changed = InboundEvent::Changed {
-            source: said.source,
-            message_id: said.message_id,
-            text: said.text,
-        };
-        return Some((None, changed));
+        let said = said(&read_message(raw)?, forwarded_from(raw), me)?;
+        return Some((None, InboundEvent::Changed(said)));
     }
     let query: CallbackQuery = read(update.get("callback_query")?)?;
     Some((None, InboundEvent::Pressed(press(query)?)))
@@ -189,111 +176,93 @@ fn read_message(value: &Value) -> Option<Message> {
     read(&Value::Object(known))
 }
 
-fn said(
-    message: &Message,
-    forwarded: Option<String>,
-    context: &Context<'_>,
-) -> Option<InboundMessage> {
-    let Context { me, rules, moves } = context;
-    // Bots that answer one another never stop. An admin who hides their name counts as a person.
-    if let Some(from) = &message.from
-        && from.is_bot
-        && !from.is_anonymous()
-    {
-        return None;
-    }
-    // Somebody came, a topic was opened, and the like.
+fn said(message: &Message, forwarded_from: Option<String>, me: &Me) -> Option<InboundMessage> {
+    // Service messages: a person came, a topic was opened, and the like.
     if !matches!(message.kind, MessageKind::Common(_) | MessageKind::Dice(_)) {
-        return None;
-    }
-    let source = address::of_message(message);
-    let group = message.chat.is_group() || message.chat.is_supergroup();
-    let chat_id = source.chat_id.clone().unwrap_or_default();
-    if group && !rules.only_chats.is_empty() && !moves.is_named(&rules.only_chats, &chat_id) {
         return None;
     }
     let typed = message.text().or_else(|| message.caption());
     let text = typed.unwrap_or_default().trim();
     let files: Vec<RemoteFile> = files(message);
-    // What is forwarded calls nobody and orders nothing: somebody else wrote it.
-    let (command, mentioned) = match &forwarded {
-        Some(_) => (None, false),
-        None => (command_for(text), mentions(message, me)),
-    };
-    // A command that names another bot is none of ours.
-    if command.is_some_and(|bot| !me.is_named(bot)) {
-        return None;
-    }
+    let (mentions_us, mentions_others) = mentions(message, me);
     let replied = message.reply_to_message();
-    let to_us = replied.is_some_and(|m| m.from.as_ref().is_some_and(|from| from.id.0 == me.id));
-    let addressed = !group
-        || !rules.require_mention
-        || moves.is_named(&rules.free_chats, &chat_id)
-        || command.is_some()
-        || mentioned
-        || to_us;
-    let mut text = match &forwarded {
-        Some(_) => text.to_owned(),
-        None => without_mention(text, me),
+    let is_ours = |m: &Message| m.from.as_ref().is_some_and(|from| from.id.0 == me.id);
+    let facts = MessageFacts {
+        mentions_us,
+        mentions_others,
+        leading_mention: leading_mention(text, me),
+        replies_to_us: replied.is_some_and(is_ours),
+        quoted: quoted(message),
+        // An admin who hides their name counts as a person.
+        from_bot: message
+            .from
+            .as_ref()
+            .is_some_and(|from| from.is_bot && !from.is_anonymous()),
+        forwarded_from,
+        command_for: command_for(text, me),
+        ..MessageFacts::default()
     };
-    if text.is_empty() && files.is_empty() {
-        text = in_words(message)?;
-    }
-    if let Some(name) = &forwarded {
-        text = mark(name, &text);
-    } else if !text.starts_with('/')
-        && let Some(quoted) = quote(message)
-    {
-        text = format!("[In reply to: {quoted}]\n{text}");
-    }
+    let text = match text.is_empty() && files.is_empty() {
+        true => in_words(message),
+        false => text.to_owned(),
+    };
     Some(InboundMessage {
-        source,
+        source: address::of_message(message),
         message_id: message.id.0.to_string(),
         text,
         files,
         at: message.date.timestamp() as f64,
-        addressed,
+        facts,
     })
 }
 
-/// The bot that a command names, if it is one and names any.
-fn command_for(text: &str) -> Option<&str> {
+/// The bot that a command names, as in `/new@a_bot`.
+fn command_for(text: &str, me: &Me) -> Option<CommandFor> {
     let word = text.strip_prefix('/')?.split_whitespace().next()?;
-    word.split_once('@').map(|(_, bot)| bot)
+    let (_, bot) = word.split_once('@')?;
+    Some(match me.is_named(bot) {
+        true => CommandFor::Us,
+        false => CommandFor::AnotherBot,
+    })
 }
 
-fn mentions(message: &Message, me: &Me) -> bool {
+/// Whether the bot is mentioned, and whether others are.
+fn mentions(message: &Message, me: &Me) -> (bool, bool) {
     let entities = message.parse_entities().into_iter().flatten();
     let entities = entities.chain(message.parse_caption_entities().into_iter().flatten());
-    let mut entities = entities;
-    entities.any(|entity| match entity.kind() {
-        MessageEntityKind::Mention => me.is_named(entity.text()),
-        MessageEntityKind::TextMention { user } => user.id.0 == me.id,
-        _ => false,
-    })
+    let (mut us, mut others) = (false, false);
+    for entity in entities {
+        let is_us = match entity.kind() {
+            MessageEntityKind::Mention => me.is_named(entity.text()),
+            MessageEntityKind::TextMention { user } => user.id.0 == me.id,
+            _ => continue,
+        };
+        us |= is_us;
+        others |= !is_us;
+    }
+    (us, others)
 }
 
-/// A mention that only calls us is not part of what is said.
-fn without_mention(text: &str, me: &Me) -> String {
-    let rest = text.strip_prefix('@').and_then(|rest| {
-        let end = rest
-            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
-            .unwrap_or(rest.len());
-        me.is_named(&rest[..end])
-            .then(|| rest[end..].trim_start_matches([',', ':', ' ', '\n']))
-    });
-    rest.unwrap_or(text).to_owned()
+/// The length of the mention of the bot that the text begins with.
+fn leading_mention(text: &str, me: &Me) -> usize {
+    let Some(rest) = text.strip_prefix('@') else {
+        return 0;
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+    if me.is_named(&rest[..end]) {
+        1 + end
+    } else {
+        0
+    }
 }
 
-/// What it replies to, as far as that says anything.
-fn quote(message: &Message) -> Option<String> {
+/// What it replies to, as far as that has words.
+fn quoted(message: &Message) -> Option<String> {
     let replied = message.reply_to_message()?;
     let chosen = message.quote().map(|quote| quote.text.as_str());
     let text = chosen.or_else(|| replied.text().or_else(|| replied.caption()))?;
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let short: String = text.chars().take(LONGEST_QUOTE).collect();
-    let more = if short.len() < text.len() { "…" } else { "" };
-    Some(format!("{short}{more}")).filter(|quoted| !quoted.is_empty())
+    Some(text.to_owned())
 }
 
 fn files(message: &Message) -> Vec<RemoteFile> {
@@ -380,22 +349,22 @@ fn files(message: &Message) -> Vec<RemoteFile> {
 }
 
 /// What is neither text nor a file, in words.
-fn in_words(message: &Message) -> Option<String> {
+fn in_words(message: &Message) -> String {
     if let Some(sticker) = message.sticker() {
-        return Some(sticker.emoji.clone().unwrap_or_else(|| "[sticker]".into()));
+        return sticker.emoji.clone().unwrap_or_else(|| "[sticker]".into());
     }
     if let Some(venue) = message.venue() {
         let (title, address, at) = (&venue.title, &venue.address, &venue.location);
-        return Some(format!(
+        return format!(
             "[location: {title}, {address} ({}, {})]",
             at.latitude, at.longitude
-        ));
+        );
     }
     if let Some(dice) = message.dice() {
-        return Some(format!("[dice: {}]", dice.value));
+        return format!("[dice: {}]", dice.value);
     }
     if let Some(at) = message.location() {
-        return Some(format!("[location: {}, {}]", at.latitude, at.longitude));
+        return format!("[location: {}, {}]", at.latitude, at.longitude);
     }
     if let Some(contact) = message.contact() {
         let name = [
@@ -403,9 +372,9 @@ fn in_words(message: &Message) -> Option<String> {
             contact.last_name.as_deref(),
         ];
         let name = name.into_iter().flatten().collect::<Vec<_>>().join(" ");
-        return Some(format!("[contact: {name}, {}]", contact.phone_number));
+        return format!("[contact: {name}, {}]", contact.phone_number);
     }
-    Some("[a message of a kind that cannot be read here]".into())
+    "[a message of a kind that cannot be read here]".into()
 }
 
 fn press(query: CallbackQuery) -> Option<ButtonPress> {
@@ -414,6 +383,8 @@ fn press(query: CallbackQuery) -> Option<ButtonPress> {
     };
     Some(ButtonPress {
         source: address::of(&message, Some(&query.from)),
+        roles: BTreeSet::new(),
+        handle: ReplyHandle::new(query.id.0.clone(), None),
         id: query.id.0,
         data: query.data?,
         message_id: message.id.0.to_string(),

@@ -67,7 +67,7 @@ impl Telegram {
             if let Err(error) = self.report_moves(context).await {
                 return PlatformError::Storage(error.to_string());
             }
-            for incoming in parse::hear(&updates, &self.me(), &self.rules, &self.moves) {
+            for incoming in parse::events(&updates, &self.me(), &self.moves) {
                 if let Err(error) = context.inbox.accept(incoming).await {
                     return PlatformError::Storage(error.to_string());
                 }

@@ -1,0 +1,47 @@
+//! How long a platform recognises a call that is repeated.
+
+use std::time::Duration;
+
+/// Whether a second call with the same key has the effect of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dedup {
+    /// Each call counts.
+    None,
+    /// A repeat counts as one call for this time after the first one began.
+    For(Duration),
+    /// A repeat counts as one call at any time.
+    Always,
+}
+
+impl Dedup {
+    /// Whether the platform recognises a repeat of a call that began so many seconds ago. A time in the future is wrong,
+    /// so nothing is known then.
+    pub fn covers(self, seconds: f64) -> bool {
+        match self {
+            Dedup::None => false,
+            Dedup::For(window) => (0.0..window.as_secs_f64()).contains(&seconds),
+            Dedup::Always => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_repeat_is_recognised_within_the_window_alone() {
+        let minutes = Dedup::For(Duration::from_secs(120));
+        for (dedup, seconds, expected) in [
+            (Dedup::None, 0.0, false),
+            (minutes, 0.0, true),
+            (minutes, 119.0, true),
+            (minutes, 120.0, false),
+            (minutes, -1.0, false),
+            (Dedup::Always, 1e9, true),
+            (Dedup::Always, -1.0, true),
+        ] {
+            assert_eq!(dedup.covers(seconds), expected, "{dedup:?} {seconds}");
+        }
+    }
+}
