@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::inbound::chats::spoken;
 use crate::support::acp::*;
 use crate::support::{Home, SESSION, eventually, seed_session, somebody_hands_off};
-use crate::terminal::terminal::{open, say};
+use crate::terminal::sessions::{open, say};
 
 #[tokio::test]
 async fn an_answer_streams_into_the_terminal_and_stands_in_the_transcript_once() {

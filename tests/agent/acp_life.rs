@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::inbound::chats::spoken;
 use crate::support::acp::*;
 use crate::support::{Home, SESSION, eventually, request, seed_session, until};
-use crate::terminal::terminal::{kind, open, say};
+use crate::terminal::sessions::{kind, open, say};
 
 #[tokio::test]
 async fn a_permission_is_asked_in_the_terminal_until_there_is_an_answer() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::agent::openai::{heard, listen};
 use crate::inbound::chats::spoken;
 use crate::support::{Daemon, Home, SESSION, TITLE, seed_session, until};
-use crate::terminal::terminal::{open, say};
+use crate::terminal::sessions::{open, say};
 
 /// Starts a daemon whose agent is this script; `$OUT` in it is a file that it may write to.
 fn start(home: &Home, script: &str, more: &[(&str, &str)]) -> (Daemon, PathBuf) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use hermesd::protocol::{Call, Nothing};
 
 use crate::support::{Daemon, Home, eventually, program, until};
-use crate::terminal::terminal::{open, say};
+use crate::terminal::sessions::{open, say};
 
 fn start(home: &Home, script: &str) -> (Daemon, std::path::PathBuf) {
     let (python, out) = program(home, "python", script);

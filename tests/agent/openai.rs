@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 use crate::inbound::chats::spoken;
 use crate::support::endpoint::{Endpoint, KEY, MODEL, ScriptedReply};
 use crate::support::{Daemon, Home, PATIENCE, SESSION, TITLE, eventually, seed_session, until};
-use crate::terminal::terminal::{open, say};
+use crate::terminal::sessions::{open, say};
 
 pub fn hand_off(home: &Home) {
     let ran = home.hermesctl(&["handoff", "local", "--session", TITLE]);

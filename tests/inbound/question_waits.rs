@@ -12,7 +12,7 @@ use crate::support::bot::Bot;
 use crate::support::pty::Terminal;
 use crate::support::telegram::{ADA, BotMessage, ScriptedFault};
 use crate::support::{Home, Running, SESSION, program, seed_session, told, until};
-use crate::terminal::terminal::open;
+use crate::terminal::sessions::open;
 
 fn question(bot: &Bot, chat: i64) -> BotMessage {
     bot.api.until_message(chat, None, |m| !m.buttons.is_empty())

@@ -6,7 +6,7 @@ use crate::support::bot::Bot;
 use crate::support::telegram::{ADA, Rights};
 use crate::support::traced::{Traced, assert_flushed_before, can_trace, flushes, hermesctl_traced};
 use crate::support::{Home, TITLE, seed_session};
-use crate::terminal::terminal::{open, say};
+use crate::terminal::sessions::{open, say};
 
 const NOTE: &str = "a note that stands nowhere else";
 

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use crate::inbound::chats::spoken;
 use crate::support::scripted::{InProcess, Mood, Scripted};
 use crate::support::{Home, SESSION, TITLE, eventually, home_channel, no_thread, seed_session};
-use crate::terminal::terminal::{kind, open, say};
+use crate::terminal::sessions::{kind, open, say};
 
 const CHILD: &str = "20260102_090000_cccccc";
 const SUMMARY: &str = "[CONTEXT COMPACTION] They fixed a parser.";

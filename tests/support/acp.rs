@@ -10,7 +10,7 @@ use hermesd::protocol::{
 use serde_json::Value;
 
 use super::{Daemon, Home, PATIENCE, SESSION, eventually, until};
-use crate::terminal::terminal::say;
+use crate::terminal::sessions::say;
 
 /// The tests' own agent.
 pub fn acp_agent() -> String {

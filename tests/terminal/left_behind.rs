@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::scripted::{InProcess, Mood};
 use crate::support::{Home, SESSION, eventually, home_channel, no_thread, seed_session};
-use crate::terminal::terminal::{kind, open, say};
+use crate::terminal::sessions::{kind, open, say};
 
 /// Source and end of the session's row, and how many terminals wait to be finalised.
 fn row(home: &Home) -> (String, Option<String>, i64) {

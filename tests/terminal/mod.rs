@@ -1,4 +1,4 @@
 //! Sessions in a terminal.
 
 mod left_behind;
-pub mod terminal;
+pub mod sessions;

@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use crate::inbound::chats::spoken;
 use crate::support::scripted::{InProcess, Mood};
 use crate::support::{Daemon, Home, SESSION, TITLE, Taker, eventually, picture, until};
-use crate::terminal::terminal::{kind, open, say};
+use crate::terminal::sessions::{kind, open, say};
 use crate::turn::lease_rules::{free, hold, leased_home, leases};
 
 /// Another program that lives, in a chat of its own.
