@@ -28,7 +28,7 @@ const ROOMS: [(&str, &[&str]); 20] = [
     ("config", &[]),
     ("events", &[]),
     ("hooks", &["config", "events"]),
-    ("metrics", &["config"]),
+    ("metrics", &[]),
     ("store", &["config", "metrics"]),
     ("sessions", &["store"]),
     ("agent", &["config", "store"]),
@@ -71,7 +71,10 @@ const ROOMS: [(&str, &[&str]); 20] = [
             "protocol", "sessions", "store", "turn", "views",
         ],
     ),
-    ("manual", &["cli", "config", "daemon", "protocol"]),
+    (
+        "manual",
+        &["cli", "config", "daemon", "platform", "protocol"],
+    ),
 ];
 
 /// A handoff, a chat and a terminal: three roads, and none names another.

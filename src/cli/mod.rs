@@ -60,7 +60,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
     if let Verb::Setup(wish) = &args.verb {
         return setup::run(&overrides, args.socket.is_some(), &out, wish).await;
     }
-    let config = config::load(&overrides)?;
+    let config = config::load(crate::platform::schema(), &overrides)?;
     let backend = match &args.verb {
         // The journal can be read when there is neither a daemon nor a database.
         Verb::Logs(wish) if wish.session.is_none() => {

@@ -1,21 +1,31 @@
 //! Chat platforms. Only the room of a platform knows its vendor; the rest of the house knows the [`Platform`] trait.
 
+mod context;
+pub mod discord;
 mod download;
 mod incoming;
+mod list;
 pub mod local;
+pub mod matrix;
 mod outgoing;
 mod pace;
 mod registry;
 mod retry;
+pub mod signal;
+pub mod slack;
 pub mod split;
 pub mod telegram;
+pub mod whatsapp;
+pub mod whatsapp_cloud;
 
 use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use context::{AdapterContext, BuildError, Cursor};
 pub use incoming::{ButtonPress, InboundEvent, InboundMessage, Inbox, ListenContext};
+pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, unsupported};
 pub use outgoing::OutboundMessage;
 pub use pace::{Pace, Rate};
 pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
@@ -66,6 +76,14 @@ pub struct Capabilities {
     pub idempotent_threads: bool,
     pub buttons: bool,
     pub files: bool,
+}
+
+/// The account of the bot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    pub id: String,
+    /// As people see it: `@name` where the platform writes it so.
+    pub name: String,
 }
 
 /// Something that was looked at, and what was found.
@@ -138,6 +156,11 @@ pub trait Platform: Send + Sync {
 
     /// Returns when the platform can be used. Tried again with backoff until it succeeds.
     async fn connect(&self) -> Result<(), PlatformError>;
+
+    /// The account that the credentials belong to. `None`: the platform has no accounts.
+    async fn identify(&self) -> Result<Option<Account>, PlatformError> {
+        Ok(None)
+    }
 
     /// Looks whether a handoff to this home would find what it needs.
     async fn diagnose(&self, _home: Option<&HomeChannel>) -> Vec<Finding> {

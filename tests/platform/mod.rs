@@ -1,3 +1,4 @@
 //! Chat platforms, each against a fake server of its vendor.
 
+mod context;
 mod telegram;

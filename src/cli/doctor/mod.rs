@@ -16,7 +16,7 @@ use crate::client::Client;
 use crate::config::{self, Config, Overrides, paths};
 use crate::daemon;
 use crate::events::Bus;
-use crate::platform::{Finding, Grade, Platforms, local};
+use crate::platform::{self, Finding, Grade, Platforms, local};
 use crate::protocol::{AgentView, Call, FindingView, Nothing, PlatformName, PlatformView};
 use crate::store::Store;
 use crate::views;
@@ -30,7 +30,7 @@ pub(super) async fn run(
         out,
         found: Vec::new(),
     };
-    match config::load(overrides) {
+    match config::load(platform::schema(), overrides) {
         Ok(config) => look_over(&config, socket_is_explicit, &mut report).await?,
         Err(error) => {
             let remedy = "mend what it names; `hermesd --check-config` shows what is in force";

@@ -20,7 +20,7 @@ use crate::client::Client;
 use crate::config::{self, Config, Overrides, paths};
 use crate::daemon;
 use crate::events::Bus;
-use crate::platform::{Grade, Platform, PlatformError};
+use crate::platform::{self, Grade, Platform, PlatformError};
 use crate::private_files;
 use crate::store::{OpenMode, Store};
 use file::File;
@@ -53,7 +53,7 @@ async fn guide(
     wish: &SetupArgs,
 ) -> Result<(), CliError> {
     let asks = !wish.no_input && ask::can_ask();
-    let environment = config::environment()?;
+    let environment = config::environment(platform::schema())?;
     let home = config::home(overrides, &environment)?;
     let path = paths::file_to_write(overrides.config.as_deref(), &home, &environment);
     let path = path.ok_or_else(|| {
@@ -70,7 +70,7 @@ async fn guide(
         unit: paths::unit_of(&home),
         asks,
     };
-    let before = config::load(overrides)?;
+    let before = config::load(platform::schema(), overrides)?;
 
     let token = guide.token(&before, wish.token_file.as_deref()).await?;
     let (config, bot) = guide.checked(overrides, token.as_deref()).await?;
@@ -143,7 +143,7 @@ impl Guide<'_> {
         }
         let present = config
             .platform(self.platform)
-            .is_some_and(|p| p.token.is_some());
+            .is_some_and(|p| p.has_credentials());
         if !self.asks {
             return match present {
                 true => Ok(None),
@@ -189,7 +189,7 @@ impl Guide<'_> {
                 .values
                 .push(("platforms.telegram.enabled", "true".to_owned()));
         }
-        let config = config::load(&overrides)?;
+        let config = config::load(platform::schema(), &overrides)?;
         let adapter = self.adapter(&config)?;
         let found = adapter.diagnose(None).await;
         match found.first() {

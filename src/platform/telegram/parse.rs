@@ -7,10 +7,10 @@ use teloxide_core::types::{
     CallbackQuery, MaybeInaccessibleMessage, Message, MessageEntity, MessageEntityKind, MessageKind,
 };
 
-use crate::config::TelegramConfig;
 use crate::domain::FileKind;
 use crate::domain::RemoteFile;
 use crate::platform::telegram::address;
+use crate::platform::telegram::config::TelegramConfig;
 use crate::platform::telegram::moved::Moves;
 use crate::platform::telegram::origin::{forwarded_from, mark, moved, unmarked};
 use crate::platform::{ButtonPress, InboundEvent, InboundMessage};
