@@ -29,7 +29,7 @@ const ROOMS: [(&str, &[&str]); 20] = [
     ("config", &[]),
     ("events", &[]),
     ("hooks", &["config", "events"]),
-    ("metrics", &["config"]),
+    ("metrics", &[]),
     ("store", &["config", "metrics"]),
     ("sessions", &["store"]),
     ("agent", &["config", "store"]),
@@ -72,7 +72,10 @@ const ROOMS: [(&str, &[&str]); 20] = [
             "views",
         ],
     ),
-    ("manual", &["cli", "config", "daemon", "protocol"]),
+    (
+        "manual",
+        &["cli", "config", "daemon", "platform", "protocol"],
+    ),
 ];
 
 /// A handoff, a chat and a terminal: three roads, and none names another.

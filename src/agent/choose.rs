@@ -149,6 +149,7 @@ fn hermes(config: &Config) -> AgentState {
         name: "hermes",
         environment: vec![("HERMES_HOME".into(), config.home.display().to_string())],
         withheld: settings.withheld.clone(),
+        platforms: settings.platforms.clone(),
     };
     AgentState::Ready(Arc::new(Hermes::new(program, settings.idle)))
 }
@@ -188,5 +189,6 @@ fn program(name: &'static str, words: Vec<String>, settings: &AgentConfig) -> Pr
         name,
         environment: Vec::new(),
         withheld: settings.withheld.clone(),
+        platforms: settings.platforms.clone(),
     }
 }

@@ -16,7 +16,6 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::AgentError;
-use crate::config::PLATFORMS;
 
 /// What is kept of a program's complaints, for the log when it fails.
 const KEPT_LINES: usize = 20;
@@ -36,6 +35,8 @@ pub struct Program {
     pub environment: Vec<(String, String)>,
     /// Taken out of it: tokens of ours that are none of its business.
     pub withheld: Vec<String>,
+    /// Platforms whose secrets it does not get either.
+    pub platforms: Vec<&'static str>,
 }
 
 pub(super) struct Process {
@@ -70,7 +71,10 @@ impl Program {
             command.env_remove(name);
         }
         for (name, _) in std::env::vars_os() {
-            if name.to_str().is_some_and(is_ours_alone) {
+            if name
+                .to_str()
+                .is_some_and(|name| is_ours_alone(name, &self.platforms))
+            {
                 command.env_remove(name);
             }
         }
@@ -190,7 +194,7 @@ const OTHER_PLATFORMS: [&str; 12] = [
 const SECRETS: [&str; 6] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"];
 
 /// Whether a variable is between us and the service manager, or a secret of any platform.
-fn is_ours_alone(name: &str) -> bool {
+fn is_ours_alone(name: &str, platforms: &[&str]) -> bool {
     if FROM_SERVICE_MANAGER.contains(&name) {
         return true;
     }
@@ -198,7 +202,7 @@ fn is_ours_alone(name: &str) -> bool {
     let of_platform = upper.strip_prefix("HERMESD_PLATFORMS_").unwrap_or(&upper);
     of_platform.split_once('_').is_some_and(|(platform, rest)| {
         let platform = platform.to_ascii_lowercase();
-        (PLATFORMS.contains(&&*platform) || OTHER_PLATFORMS.contains(&&*platform))
+        (platforms.contains(&&*platform) || OTHER_PLATFORMS.contains(&&*platform))
             && SECRETS.iter().any(|secret| rest.contains(secret))
     })
 }
@@ -254,6 +258,8 @@ pub(super) fn which(program: &str) -> Option<PathBuf> {
 mod tests {
     use super::is_ours_alone;
 
+    const PLATFORMS: &[&str] = &["telegram", "discord", "slack", "matrix"];
+
     #[test]
     fn secrets_of_all_platforms_are_withheld() {
         for name in [
@@ -269,7 +275,7 @@ mod tests {
             "TWILIO_AUTH_TOKEN",
             "HERMESD_PLATFORMS_DISCORD_TOKEN",
         ] {
-            assert!(is_ours_alone(name), "{name}");
+            assert!(is_ours_alone(name, PLATFORMS), "{name}");
         }
         for name in [
             "PATH",
@@ -278,7 +284,7 @@ mod tests {
             "TELEGRAM_HOME_CHANNEL",
             "ANTHROPIC_API_KEY",
         ] {
-            assert!(!is_ours_alone(name), "{name}");
+            assert!(!is_ours_alone(name, PLATFORMS), "{name}");
         }
     }
 }

@@ -8,6 +8,7 @@ use hermesd::cli::{CliError, demo};
 use hermesd::config::{self, Config, Overrides};
 use hermesd::daemon::args::{Args, Verb};
 use hermesd::daemon::{self, DaemonError};
+use hermesd::platform;
 
 fn main() -> ExitCode {
     let args = Args::parse();
@@ -30,7 +31,7 @@ fn main() -> ExitCode {
     if let Some(Verb::Diagnose) = &args.verb {
         return finish(in_runtime(diagnose(overrides)));
     }
-    let config = match config::load(&overrides) {
+    let config = match config::load(platform::schema(), &overrides) {
         Ok(config) => config,
         Err(error) => return fail(&DaemonError::Config(error.to_string())),
     };
@@ -57,7 +58,9 @@ fn serve(config: Config, overrides: Overrides) -> ExitCode {
             what: "no runtime",
             source,
         })?;
-        let outcome = runtime.block_on(daemon::run(config, move || config::load(&overrides)));
+        let outcome = runtime.block_on(daemon::run(config, move || {
+            config::load(platform::schema(), &overrides)
+        }));
         // What did not stop in time must not keep the process: it is resumed at the next start.
         runtime.shutdown_background();
         outcome
@@ -77,7 +80,8 @@ async fn diagnose(overrides: Overrides) -> Result<(), CliError> {
 
 fn check_config(config: &Config, out: &Output) -> Result<(), CliError> {
     let settings: Vec<_> = config.in_force().collect();
-    let warnings = config.warnings();
+    let mut warnings = config.warnings();
+    warnings.extend(platform::unsupported(config));
     let rows = settings.iter().map(|(key, value, origin)| serde_json::json!({"key": key, "value": value, "from": origin.to_string()}));
     out.value(&serde_json::json!({
         "home": config.home,

@@ -39,7 +39,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
         home: Some(home.path().to_owned()),
         values: vec![("control.socket", socket.display().to_string())],
     };
-    let config = config::load(&overrides)?;
+    let config = config::load(crate::platform::schema(), &overrides)?;
 
     out.line(out.styled(BOLD, "1. A terminal session with some history"))?;
     let session = seed(&config).await?;

@@ -52,7 +52,7 @@ pub(super) fn show(
 fn is_unconfigured(config: &Config, platform: &PlatformView) -> bool {
     let unset = config
         .platform(&platform.name)
-        .is_none_or(|p| !p.enabled && p.token.is_none() && p.placeholder.is_none());
+        .is_none_or(|p| !p.enabled && !p.has_credentials() && p.placeholder.is_none());
     platform.state == "off" && platform.name != local::NAME && unset
 }
 

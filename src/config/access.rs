@@ -21,7 +21,7 @@ pub struct Access {
     pub home_person: Option<String>,
     /// Allowed users have the owner's rights.
     pub trusts_users: bool,
-    /// Whether somebody unknown is offered a pairing code.
+    /// Whether an unknown person gets a pairing code.
     pub pairing: bool,
 }
 
@@ -38,17 +38,6 @@ impl Access {
     }
 }
 
-/// Whose private chat this is, where the id of a chat tells.
-pub(super) fn person_of(platform: &str, chat_id: &str) -> Option<String> {
-    let private = match platform {
-        "telegram" => !chat_id.starts_with(['-', '@']),
-        "signal" => !chat_id.starts_with("group:"),
-        "whatsapp" | "whatsapp_cloud" => !chat_id.ends_with("@g.us"),
-        _ => false,
-    };
-    private.then(|| chat_id.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,7 +46,7 @@ mod tests {
         Access {
             users: users.iter().map(|id| (*id).to_owned()).collect(),
             owner: owner.map(str::to_owned),
-            home_person: home.and_then(|home| person_of("telegram", home)),
+            home_person: home.map(str::to_owned),
             ..Access::default()
         }
     }
@@ -72,9 +61,6 @@ mod tests {
             (&["1"], Some("2"), Some("3"), Some("2")),
             (&["1", "2"], None, Some("2"), Some("2")),
             (&["1"], None, Some("2"), Some("2")),
-            (&["1"], None, Some("-100"), Some("1")),
-            (&["1", "2"], None, Some("-100"), None),
-            (&[], None, Some("@news"), None),
         ] {
             let access = access(users, named, home);
             assert_eq!(access.owner(), owner, "{access:?}");

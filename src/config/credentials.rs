@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::ConfigError;
 use super::layers::{Layers, Origin};
-use super::settings::{self, Setting};
+use super::settings::Setting;
 use super::value::Raw;
 
 pub(super) const DIRECTORY: &str = "CREDENTIALS_DIRECTORY";
@@ -22,7 +22,7 @@ pub(super) fn read(
     else {
         return Ok(());
     };
-    for setting in settings::SETTINGS.iter() {
+    for setting in layers.schema.settings() {
         for path in names(setting).map(|name| directory.join(name)) {
             let text = match std::fs::read_to_string(&path) {
                 Ok(text) => text,

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value as Json;
 
+use super::ConfigError;
 use super::layers::{Layers, Origin};
 use super::platform_blocks::{Blocks, Tree};
-use super::settings::{SETTINGS, Setting};
+use super::settings::Setting;
 use super::value::{Kind, Raw};
 use super::variables::Variables;
-use super::{ConfigError, PLATFORMS};
 
 /// The two files as they were read. `Null` stands for one that is not there.
 pub(super) struct Files {
@@ -18,6 +18,22 @@ pub(super) struct Files {
     yaml: Json,
     json_path: PathBuf,
     json: Json,
+}
+
+/// How a path in Hermes' files relates to Hermes' variables.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Order {
+    BeforeVariables,
+    AfterVariables,
+}
+
+impl Order {
+    fn paths(self, setting: &Setting) -> &'static [&'static str] {
+        match self {
+            Order::BeforeVariables => setting.spec.hermes_first,
+            Order::AfterVariables => setting.spec.hermes,
+        }
+    }
 }
 
 impl Files {
@@ -35,35 +51,32 @@ impl Files {
         variables.complete_from(&self.yaml_path, &self.yaml);
     }
 
-    /// Adds what the files say of the settings that come before Hermes' variables, or of the others.
-    pub(super) fn pick(&self, before_variables: bool, variables: &Variables, layers: &mut Layers) {
-        let wanted = |setting: &&Setting| setting.files_first() == before_variables;
-        for setting in SETTINGS.iter().filter(wanted) {
-            if setting.platform().is_none()
-                && let Some((node, origin)) = self.global(setting)
-            {
+    /// Adds what the files have under the paths that come before Hermes' variables, or under the others.
+    pub(super) fn pick(&self, order: Order, variables: &Variables, layers: &mut Layers) {
+        let schema = layers.schema;
+        for setting in schema.settings().iter().filter(|s| s.platform.is_none()) {
+            if let Some((node, origin)) = self.global(order.paths(setting)) {
                 let raw = raw(node).map(|raw| expanded(raw, variables));
-                add(setting, raw, origin, layers);
+                add(setting, order, raw, origin, layers);
             }
         }
-        for platform in PLATFORMS {
+        for platform in schema.descriptors() {
             let blocks = Blocks::new(platform, self.yaml(), self.json());
-            for setting in SETTINGS.iter().filter(wanted) {
-                if setting.platform() == Some(platform) {
-                    let mut names = setting.hermes.iter();
-                    if let Some((node, origin)) = names.find_map(|name| blocks.find(name)) {
-                        add(setting, raw_of(setting, node), origin, layers);
-                    }
+            for setting in schema.settings().iter().filter(|s| s.is_of(platform.name)) {
+                let mut paths = order.paths(setting).iter();
+                if let Some((node, origin)) = paths.find_map(|path| blocks.find(path)) {
+                    add(setting, order, raw_of(setting, order, node), origin, layers);
                 }
             }
         }
     }
 
-    /// The first of the setting's paths that is there, be it null.
-    fn global(&self, setting: &Setting) -> Option<(&Json, Origin)> {
+    /// The first of the paths that exists, null included.
+    fn global(&self, paths: &[&str]) -> Option<(&Json, Origin)> {
         let first = |tree: Tree<'_>, counts: fn(&str) -> bool| {
-            let mut keys = setting.hermes.iter().filter(|key| counts(key));
-            keys.find(|key| tree.at(key).is_some()).cloned()
+            let mut keys = paths.iter().filter(|key| counts(key));
+            keys.find(|key| tree.at(key).is_some())
+                .map(|key| (*key).to_owned())
         };
         let (yaml, json) = (self.yaml(), self.json());
         let in_yaml = first(yaml, |_| true).map(|key| (yaml, key));
@@ -92,25 +105,28 @@ fn counts_in_json(key: &str) -> bool {
     !key.starts_with("gateway.") || key == "gateway.multiplex_profiles"
 }
 
-fn add(setting: &Setting, raw: Option<Raw>, origin: Origin, layers: &mut Layers) {
+fn add(setting: &Setting, order: Order, raw: Option<Raw>, origin: Origin, layers: &mut Layers) {
     let Some(raw) = raw else {
         return;
     };
     // Hermes runs without a number or a word that it cannot use, so we do too.
-    let may_be_odd = !matches!(setting.kind, Kind::Text | Kind::Flag | Kind::List);
+    let may_be_odd = !matches!(
+        setting.kind,
+        Kind::Text | Kind::Path | Kind::Flag | Kind::List
+    );
     if !may_be_odd || setting.kind.parse(&raw, true).is_some() {
         layers.add(&setting.key, raw, origin);
-    } else if setting.files_first() && raw != Raw::Text(String::new()) {
+    } else if order == Order::BeforeVariables && raw != Raw::Text(String::new()) {
         layers.leave_unset(&setting.key);
     }
 }
 
 /// What a node says of a platform's setting; `None` is nothing.
-fn raw_of(setting: &Setting, node: &Json) -> Option<Raw> {
+fn raw_of(setting: &Setting, order: Order, node: &Json) -> Option<Raw> {
     match node {
         // Somebody wrote the key, and Hermes takes it for a no.
         Json::Null if setting.key.ends_with(".enabled") => Some(Raw::Flag(false)),
-        Json::String(text) if text.is_empty() && setting.files_first() => {
+        Json::String(text) if text.is_empty() && order == Order::BeforeVariables => {
             Some(Raw::Text(String::new()))
         }
         _ => raw(node),

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 
+use super::ConfigError;
 use super::mask::masked;
-use super::settings::{OWN_PREFIX, Setting};
+use super::settings::{OWN_PREFIX, Schema, Setting};
 use super::value::{Raw, Value};
 use super::variables::Variables;
-use super::{ConfigError, settings};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
@@ -89,8 +89,9 @@ pub struct Resolved {
 }
 
 /// Candidates for each key in order of precedence: the first that was added wins.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Layers {
+    pub(super) schema: &'static Schema,
     candidates: BTreeMap<String, Vec<(Raw, Origin)>>,
     /// Keys for which no further candidate counts.
     left_unset: BTreeSet<String>,
@@ -98,6 +99,15 @@ pub(super) struct Layers {
 }
 
 impl Layers {
+    pub(super) fn new(schema: &'static Schema) -> Layers {
+        Layers {
+            schema,
+            candidates: BTreeMap::new(),
+            left_unset: BTreeSet::new(),
+            faults: Vec::new(),
+        }
+    }
+
     pub(super) fn add(&mut self, key: &str, raw: Raw, origin: Origin) {
         if !self.left_unset.contains(key) {
             let candidates = self.candidates.entry(key.to_owned()).or_default();
@@ -123,7 +133,7 @@ impl Layers {
 
     /// The environment by hermesd's own names.
     pub(super) fn add_environment(&mut self, environment: &BTreeMap<String, String>) {
-        for setting in settings::SETTINGS.iter() {
+        for setting in self.schema.settings() {
             let name = setting.own_env();
             // An empty variable is how unit files and shells say "not set".
             if let Some(text) = environment.get(&name).filter(|t| !t.is_empty()) {
@@ -135,7 +145,7 @@ impl Layers {
 
     /// The variables that Hermes sees. In `.env`, hermesd's own names count, too.
     pub(super) fn add_variables(&mut self, variables: &Variables) {
-        for setting in settings::SETTINGS.iter() {
+        for setting in self.schema.settings() {
             let own = setting.own_env();
             let own = variables
                 .get(&own)
@@ -151,7 +161,10 @@ impl Layers {
     fn winner(&self, setting: &Setting) -> Option<(Raw, Origin)> {
         let candidates = self.candidates.get(&setting.key);
         let mut candidates = candidates.into_iter().flatten();
-        let Some(home) = setting.home_channel().and_then(|key| settings::find(&key)) else {
+        let Some(home) = setting
+            .home_channel()
+            .and_then(|key| self.schema.find(&key))
+        else {
             return candidates.next().cloned().or_else(|| {
                 let default = setting.default.clone()?;
                 Some((Raw::Text(default), Origin::Default))
@@ -191,14 +204,14 @@ impl Layers {
     /// Checks every winner against its kind and fills in the defaults. All faults are reported at once.
     pub(super) fn resolve(mut self) -> Result<BTreeMap<String, Resolved>, ConfigError> {
         let mut resolved = BTreeMap::new();
-        for setting in settings::SETTINGS.iter() {
+        for setting in self.schema.settings() {
             let Some((raw, origin)) = self.winner(setting) else {
                 continue;
             };
             let lenient = !matches!(origin, Origin::Toml { .. });
             match setting.kind.parse(&raw, lenient) {
                 Some(mut value) => {
-                    if setting.needs_both() && origin.source() == Source::HermesVariables {
+                    if setting.spec.needs_both && origin.source() == Source::HermesVariables {
                         self.keep_common(setting, &mut value, &origin);
                     }
                     resolved.insert(setting.key.clone(), Resolved { value, origin });

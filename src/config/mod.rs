@@ -1,55 +1,50 @@
 //! Everything that can be set, where each value came from, and the validated [`Config`].
 //!
-//! Settings are declared once in [`settings`]; the files beside this one only fetch raw values from a source
-//! (environment, credentials, TOML, Hermes' `.env`, `config.yaml`, `gateway.json`). Nothing else in the crate reads a
-//! configuration file or an environment variable that configures.
+//! A [`Schema`] declares the settings: a general table and one of each platform. The files beside this one only fetch raw
+//! values from a source (environment, credentials, TOML, Hermes' `.env`, `config.yaml`, `gateway.json`). Nothing else in
+//! the crate reads a configuration file or an environment variable that configures.
 
 mod access;
 mod build;
 mod chat_rules;
 mod credentials;
+mod descriptor;
 mod dotenv;
+mod general;
 mod hermes;
-mod hermes_names;
 mod layers;
 mod mask;
 pub mod paths;
+mod platform;
 mod platform_blocks;
-mod platform_settings;
+pub mod platform_settings;
 mod sections;
 pub mod settings;
+mod spec;
 mod token;
 mod toml_file;
 mod value;
+mod values;
 mod variables;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
-
-use secrecy::SecretString;
 
 pub use access::Access;
 pub use chat_rules::{BotMessages, ChatRules};
+pub use descriptor::{AccessRules, Credential, GroupRule, MessageLimits, PlatformDescriptor};
 pub use layers::{Origin, Resolved};
+pub use platform::PlatformConfig;
 pub use sections::{HOOKS, HooksConfig, OpenAiConfig, QuestionTimeouts, StoreOptions, Timeouts};
+pub use settings::Schema;
+pub use spec::SettingSpec;
 pub use value::Value;
+pub use values::SettingValues;
 
-use crate::domain::HomeChannel;
 use crate::domain::KeyRules;
-
-/// The platforms that hermesd knows by name, in the order they are listed to people.
-pub const PLATFORMS: [&str; 8] = [
-    "local",
-    "telegram",
-    "discord",
-    "slack",
-    "matrix",
-    "signal",
-    "whatsapp",
-    "whatsapp_cloud",
-];
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -80,39 +75,6 @@ pub struct Overrides {
     pub profile: Option<String>,
     /// Setting key and raw text, from flags such as `--socket`.
     pub values: Vec<(&'static str, String)>,
-}
-
-#[derive(Debug, Clone)]
-pub struct PlatformConfig {
-    pub name: String,
-    pub enabled: bool,
-    pub token: Option<SecretString>,
-    /// Where a word stands that only holds the place of a token. The platform is off then.
-    pub placeholder: Option<Origin>,
-    pub home_channel: Option<HomeChannel>,
-    pub access: Access,
-    pub rules: ChatRules,
-}
-
-impl PlatformConfig {
-    /// Says that the token is none, and where it is.
-    pub fn placeholder_note(&self) -> Option<String> {
-        let origin = self.placeholder.as_ref()?;
-        let note = format!("its token is only a placeholder: put the real one there ({origin})");
-        Some(note)
-    }
-}
-
-/// What only Telegram's adapter needs.
-#[derive(Debug, Clone, Default)]
-pub struct TelegramConfig {
-    /// `None`: the vendor's own servers.
-    pub base_url: Option<String>,
-    pub messages_per_second: usize,
-    /// How long one poll waits for news.
-    pub poll: Duration,
-    /// Where a Bot API server on this machine keeps its files.
-    pub local_files: PathBuf,
 }
 
 /// What holds for the chats of all platforms.
@@ -169,6 +131,8 @@ pub struct AgentConfig {
     pub command: Option<Vec<String>>,
     /// The agents of platforms that have one of their own.
     pub by_platform: BTreeMap<String, String>,
+    /// The names of all platforms: variables with secrets of theirs begin with these.
+    pub platforms: Vec<&'static str>,
     /// Names of environment variables that hold tokens.
     pub withheld: Vec<String>,
 }
@@ -199,8 +163,8 @@ pub struct Config {
     pub hooks: HooksConfig,
     pub chats: ChatsConfig,
     pub platforms: Vec<PlatformConfig>,
-    pub telegram: TelegramConfig,
-    resolved: BTreeMap<String, Resolved>,
+    schema: &'static Schema,
+    resolved: Arc<BTreeMap<String, Resolved>>,
 }
 
 impl Config {
@@ -210,6 +174,10 @@ impl Config {
 
     pub fn lock_file(&self) -> PathBuf {
         self.home.join("hermesd.lock")
+    }
+
+    pub fn schema(&self) -> &'static Schema {
+        self.schema
     }
 
     pub fn platform(&self, name: &str) -> Option<&PlatformConfig> {
@@ -225,7 +193,7 @@ impl Config {
 
     /// The keys whose values differ, those that only one of the two has included.
     pub fn changed(&self, other: &Config) -> Vec<String> {
-        let keys = settings::SETTINGS.iter().map(|setting| &setting.key);
+        let keys = self.schema.settings().iter().map(|setting| &setting.key);
         let value = |config: &Config, key: &String| {
             config
                 .resolved
@@ -240,7 +208,7 @@ impl Config {
     /// Every setting with the value in force and where it came from, secrets masked.
     pub fn in_force(&self) -> impl Iterator<Item = (&str, Value, &Origin)> {
         self.resolved.iter().map(|(key, r)| {
-            let shown = match settings::find(key) {
+            let shown = match self.schema.find(key) {
                 Some(s) if s.secret => Value::Text("********".into()),
                 _ => r.value.masked(),
             };
@@ -259,12 +227,12 @@ pub fn home(
 }
 
 /// Reads every source and returns the validated configuration.
-pub fn load(overrides: &Overrides) -> Result<Config, ConfigError> {
-    load_with(overrides, &environment()?)
+pub fn load(schema: &'static Schema, overrides: &Overrides) -> Result<Config, ConfigError> {
+    load_with(schema, overrides, &environment(schema)?)
 }
 
-/// The environment as text. What is no text is an error where it is read, and is left out elsewhere.
-pub fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
+/// The environment as text. A variable that is no text is an error if hermesd reads it, and ignored otherwise.
+pub fn environment(schema: &Schema) -> Result<BTreeMap<String, String>, ConfigError> {
     let mut read = BTreeMap::new();
     for (name, value) in std::env::vars_os() {
         let Ok(name) = name.into_string() else {
@@ -274,7 +242,7 @@ pub fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
             Ok(value) => {
                 read.insert(name, value);
             }
-            Err(_) if paths::VARIABLES.contains(&&*name) || settings::is_variable(&name) => {
+            Err(_) if paths::VARIABLES.contains(&&*name) || schema.is_variable(&name) => {
                 let fault = format!("environment {name}: its value is not UTF-8");
                 return Err(ConfigError::Invalid(vec![fault]));
             }
@@ -286,6 +254,7 @@ pub fn environment() -> Result<BTreeMap<String, String>, ConfigError> {
 
 /// [`load`] with the environment handed in, so that tests need not touch their own.
 pub fn load_with(
+    schema: &'static Schema,
     overrides: &Overrides,
     environment: &BTreeMap<String, String>,
 ) -> Result<Config, ConfigError> {
@@ -295,7 +264,7 @@ pub fn load_with(
         environment,
     )?;
     let home = &chosen.path;
-    let mut layers = layers::Layers::default();
+    let mut layers = layers::Layers::new(schema);
     layers.add_flags(&overrides.values);
     layers.add_environment(environment);
     credentials::read(environment, &mut layers)?;
@@ -321,8 +290,8 @@ fn add_hermes(
     let mut variables = variables::Variables::new(environment);
     variables.override_with(&dotenv, dotenv::read(&dotenv, environment)?);
     files.complete(&mut variables);
-    files.pick(true, &variables, layers);
+    files.pick(hermes::Order::BeforeVariables, &variables, layers);
     layers.add_variables(&variables);
-    files.pick(false, &variables, layers);
+    files.pick(hermes::Order::AfterVariables, &variables, layers);
     Ok(())
 }

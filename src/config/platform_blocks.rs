@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
+use super::descriptor::PlatformDescriptor;
 use super::layers::Origin;
 use super::value::{Kind, Raw, Value};
 
@@ -62,11 +63,17 @@ pub(super) struct Blocks<'a> {
     nested: Option<Block<'a>>,
     /// The blocks that have all other keys, the strongest first.
     merged: Vec<Block<'a>>,
-    is_telegram: bool,
+    /// Whether `extra` of the block with the shared keys counts.
+    shared_has_extra: bool,
 }
 
 impl<'a> Blocks<'a> {
-    pub(super) fn new(platform: &str, yaml: Tree<'a>, json: Tree<'a>) -> Blocks<'a> {
+    pub(super) fn new(
+        descriptor: &PlatformDescriptor,
+        yaml: Tree<'a>,
+        json: Tree<'a>,
+    ) -> Blocks<'a> {
+        let platform = descriptor.name;
         let (in_platforms, in_gateway) = (
             format!("platforms.{platform}"),
             format!("gateway.platforms.{platform}"),
@@ -82,7 +89,7 @@ impl<'a> Blocks<'a> {
             top: yaml.block(platform.to_owned()),
             nested: yaml.block(in_gateway).or_else(|| yaml.block(in_platforms)),
             merged: merged.into_iter().flatten().collect(),
-            is_telegram: platform == "telegram",
+            shared_has_extra: descriptor.shared_block_has_extra,
         }
     }
 
@@ -121,7 +128,7 @@ impl<'a> Blocks<'a> {
     fn extra(&self, name: &str, key: &str) -> Option<(&'a Json, Origin)> {
         let own = self
             .shared()
-            .filter(|_| self.is_telegram && !MERGED_ONLY.contains(&key))
+            .filter(|_| self.shared_has_extra && !MERGED_ONLY.contains(&key))
             .and_then(|block| block.get(name));
         own.or_else(|| self.merged.iter().find_map(|block| block.get(name)))
     }

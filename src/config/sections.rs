@@ -60,21 +60,15 @@ impl Default for StoreOptions {
     }
 }
 
-/// What may have a program, and when it happens; `hooks.<name>` configures it.
-pub const HOOKS: [(&str, &str); 7] = [
-    (
-        "on_session_start",
-        "a conversation begins, or is taken up again in a terminal",
-    ),
-    ("on_session_end", "a conversation ends"),
-    ("on_handoff_requested", "a handoff is asked for"),
-    ("on_handoff_completed", "a handoff has gone through"),
-    (
-        "on_handoff_failed",
-        "a handoff has failed, or was cancelled",
-    ),
-    ("on_turn_end", "the agent has answered, or failed to"),
-    ("on_question", "the agent asks a person something"),
+/// The events that may have a program. `hooks.<name>` configures it.
+pub const HOOKS: [&str; 7] = [
+    "on_session_start",
+    "on_session_end",
+    "on_handoff_requested",
+    "on_handoff_completed",
+    "on_handoff_failed",
+    "on_turn_end",
+    "on_question",
 ];
 
 #[derive(Debug, Clone)]

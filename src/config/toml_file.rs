@@ -5,9 +5,10 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::ConfigError;
 use super::layers::{Layers, Origin};
+use super::settings::RETIRED;
 use super::value::Raw;
-use super::{ConfigError, settings};
 
 pub(super) fn read(path: &Path, layers: &mut Layers) -> Result<(), ConfigError> {
     let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable {
@@ -30,7 +31,7 @@ fn walk(prefix: &str, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut
             format!("{prefix}.{}", name.get_ref())
         };
         let line = line_of(text, name.span().start);
-        if settings::find(&key).is_some() {
+        if layers.schema.find(&key).is_some() {
             layers.add(
                 &key,
                 raw(value),
@@ -39,7 +40,7 @@ fn walk(prefix: &str, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut
                     line,
                 },
             );
-        } else if is_section(&key) {
+        } else if layers.schema.is_section(&key) {
             match value.get_ref() {
                 DeValue::Table(inner) => walk(&key, inner, text, path, layers),
                 _ => layers.fault(format!(
@@ -47,8 +48,10 @@ fn walk(prefix: &str, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut
                     path.display()
                 )),
             }
-        } else if !settings::RETIRED.contains(&&*key) {
-            let hint = settings::nearest(&key)
+        } else if !RETIRED.contains(&&*key) {
+            let hint = layers
+                .schema
+                .nearest(&key)
                 .map(|k| format!("; did you mean {k}?"))
                 .unwrap_or_default();
             layers.fault(format!(
@@ -57,13 +60,6 @@ fn walk(prefix: &str, table: &DeTable<'_>, text: &str, path: &Path, layers: &mut
             ));
         }
     }
-}
-
-fn is_section(key: &str) -> bool {
-    let prefix = format!("{key}.");
-    settings::SETTINGS
-        .iter()
-        .any(|s| s.key.starts_with(&prefix))
 }
 
 fn raw(value: &Spanned<DeValue<'_>>) -> Raw {

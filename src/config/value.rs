@@ -19,12 +19,14 @@ pub enum Value {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Text,
+    /// The path of a file or directory; `~` is the home directory.
+    Path,
     Flag,
     Integer {
         min: i64,
         max: i64,
     },
-    /// At least `min`, unless `zero_is_off` and it is zero.
+    /// At least `min`. With `zero_is_off` also zero.
     Duration {
         min: Duration,
         zero_is_off: bool,
@@ -54,6 +56,7 @@ impl Kind {
     pub fn describe(self) -> String {
         match self {
             Kind::Text => "text".into(),
+            Kind::Path => "a path".into(),
             Kind::Flag => "true or false".into(),
             Kind::Integer { min, max } => format!("a whole number from {min} to {max}"),
             Kind::Duration {
@@ -68,7 +71,7 @@ impl Kind {
                 zero_is_off: true,
             } => {
                 format!(
-                    "a time of at least {}, such as \"30s\" or \"5m\", or 0 for never",
+                    "a time of at least {}, such as \"30s\" or \"5m\", or 0",
                     show_duration(min)
                 )
             }
@@ -84,7 +87,7 @@ impl Kind {
     /// Checks and converts. `lenient` takes `"yes"` or `"16"` written as text, as environments and Hermes' files do.
     pub fn parse(self, raw: &Raw, lenient: bool) -> Option<Value> {
         match (self, raw) {
-            (Kind::Text, Raw::Text(t)) => Some(Value::Text(t.clone())),
+            (Kind::Text | Kind::Path, Raw::Text(t)) => Some(Value::Text(t.clone())),
             // Chat ids are numbers to many people; Hermes' own files hold them unquoted.
             (Kind::Text, Raw::Integer(n)) if lenient => Some(Value::Text(n.to_string())),
             (Kind::Flag, Raw::Flag(b)) => Some(Value::Flag(*b)),
@@ -113,6 +116,10 @@ impl Kind {
             (Kind::Choice(words), Raw::Text(t)) if lenient => {
                 let word = t.trim().to_ascii_lowercase();
                 words.contains(&&*word).then_some(Value::Text(word))
+            }
+            // YAML reads a bare `off` as a boolean.
+            (Kind::Choice(words), Raw::Flag(false)) if lenient && words.contains(&"off") => {
+                Some(Value::Text("off".into()))
             }
             (Kind::Choice(words), Raw::Text(t)) => {
                 words.contains(&t.as_str()).then(|| Value::Text(t.clone()))

@@ -10,7 +10,6 @@ use tokio::sync::mpsc;
 
 use super::adapters;
 use crate::agent::Agents;
-use crate::config::settings::find;
 use crate::config::{self, Config, ConfigError, Overrides};
 use crate::control::agent_views;
 use crate::domain::Source;
@@ -109,7 +108,7 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
         settings: Vec<(String, String)>,
     ) -> Result<DiagnoseAnswer, Failure> {
         for (key, value) in settings {
-            let setting = find(&key);
+            let setting = crate::platform::schema().find(&key);
             let setting =
                 setting.ok_or_else(|| Failure::new(format!("no setting is called {key}")))?;
             self.overrides.values.push((&setting.key, value));
@@ -186,7 +185,7 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
     }
 
     fn configured(&self, mode: OpenMode) -> Result<(Config, Store), Failure> {
-        let config = config::load(&self.overrides)?;
+        let config = config::load(crate::platform::schema(), &self.overrides)?;
         if matches!(mode, OpenMode::Create) {
             private_files::directory(&config.home)
                 .map_err(|e| Failure::new(format!("{}: {e}", config.home.display())))?;

@@ -32,7 +32,7 @@ pub use stop::Stopped;
 
 use crate::agent::Agents;
 use crate::clock;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, PlatformConfig};
 use crate::control::{self, ControlContext, Limits, PeerPolicy, RequestBudget, listener};
 use crate::delivery::Outbox;
 use crate::events::Bus;
@@ -42,9 +42,7 @@ use crate::hooks;
 use crate::inbound::Chats;
 use crate::journal_ids;
 use crate::metrics::{Metrics, http};
-use crate::platform::local::Local;
-use crate::platform::telegram::Telegram;
-use crate::platform::{Inbox, Platform, Platforms, local};
+use crate::platform::{self, AdapterContext, Inbox, Platform, Platforms, local};
 use crate::process_identity::Identity;
 use crate::reloadable::Reloadable;
 use crate::shutdown::Shutdown;
@@ -92,7 +90,7 @@ impl Daemon {
         let platforms = Platforms::new(&config, adapters, bus.clone());
         platforms.adopt_homes(&config, &store);
         let started_at = clock::now();
-        let metrics = Arc::new(Metrics::new(store.meter(), started_at));
+        let metrics = Arc::new(Metrics::new(store.meter(), started_at, platform::NAMES));
         let turns = Arc::new(Turns::new(
             store.clone(),
             agents,
@@ -355,12 +353,19 @@ async fn prune(store: Store, stop: CancellationToken) {
     }
 }
 
-/// Those that the configuration wants, and the embedded one.
+/// The adapters of the platforms that have all credentials. A platform that is off has one, too: `hermesctl setup` checks
+/// credentials before it switches a platform on.
 pub fn adapters(config: &Config, store: &Store, bus: &Bus) -> Vec<Arc<dyn Platform>> {
-    let mut adapters: Vec<Arc<dyn Platform>> =
-        vec![Arc::new(Local::new(store.clone(), bus.clone()))];
-    adapters.extend(Telegram::configured(config, store).map(|t| Arc::new(t) as _));
-    adapters
+    let configured = config.platforms.iter().filter(|p| p.has_credentials());
+    let build = |settings: &PlatformConfig| {
+        let name = settings.descriptor.name;
+        let context = AdapterContext::new(name, config.home.clone(), store.clone(), bus.clone());
+        platform::build(settings, context).unwrap_or_else(|error| {
+            tracing::error!(%error, platform = name, "the adapter cannot be built");
+            None
+        })
+    };
+    configured.filter_map(build).collect()
 }
 
 /// What a start would find wrong with the configuration beyond its form.

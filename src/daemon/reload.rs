@@ -8,8 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{adapters, check, log, service};
 use crate::agent::Agents;
-use crate::config::HooksConfig;
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, HooksConfig, Schema};
 use crate::delivery::Outbox;
 use crate::events::Bus;
 use crate::inbound::Chats;
@@ -50,33 +49,6 @@ const LIVE: [&str; 6] = [
     "hooks.",
     "platforms.",
     "log.level",
-];
-
-/// Of a platform, what its adapter has nothing to do with.
-const NOT_THE_ADAPTERS: [&str; 23] = [
-    "home_channel",
-    "home_channel_name",
-    "home_channel_thread",
-    "home_channel_user",
-    "agent",
-    "allowed_users",
-    "allowed_group_users",
-    "allowed_chats",
-    "allow_everyone",
-    "owner",
-    "strangers",
-    "trusted",
-    "dm_policy",
-    "groups",
-    "group_policy",
-    "only_chats",
-    "ignored_chats",
-    "require_mention",
-    "free_chats",
-    "thread_require_mention",
-    "ignore_mentions_of_others",
-    "allow_bots",
-    "allowed_roles",
 ];
 
 impl Reloader {
@@ -132,7 +104,10 @@ impl Reloader {
         let adapters = adapters(&new, &self.store, &self.bus);
         for settings in &new.platforms {
             let name = &settings.name;
-            if changed.iter().any(|key| concerns_adapter(key, name)) {
+            if changed
+                .iter()
+                .any(|key| concerns_adapter(new.schema(), key, name))
+            {
                 let adapter = adapters.iter().find(|a| a.name() == *name).cloned();
                 tracing::info!(platform = name, "connected anew: its settings have changed");
                 let (inbox, tasks, stop) = (&self.inbox, &self.tasks, &self.shutdown.deaf);
@@ -154,23 +129,41 @@ impl Reloader {
     }
 }
 
-fn concerns_adapter(key: &str, platform: &str) -> bool {
-    let field = key
-        .strip_prefix("platforms.")
-        .and_then(|rest| rest.strip_prefix(platform)?.strip_prefix('.'));
-    field.is_some_and(|field| !NOT_THE_ADAPTERS.contains(&field))
+/// Whether the adapter of the platform reads this setting.
+fn concerns_adapter(schema: &Schema, key: &str, platform: &str) -> bool {
+    schema
+        .find(key)
+        .is_some_and(|setting| setting.is_of_adapter(platform))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::schema;
 
     #[test]
     fn an_adapter_is_replaced_for_its_own_settings_only() {
-        assert!(concerns_adapter("platforms.telegram.token", "telegram"));
-        assert!(concerns_adapter("platforms.telegram.enabled", "telegram"));
-        assert!(!concerns_adapter("platforms.telegram.owner", "telegram"));
-        assert!(!concerns_adapter("platforms.slack.token", "telegram"));
-        assert!(!concerns_adapter("log.level", "telegram"));
+        for (key, concerns) in [
+            ("platforms.telegram.token", true),
+            ("platforms.telegram.enabled", true),
+            ("platforms.telegram.poll", true),
+            ("platforms.telegram.owner", false),
+            ("platforms.telegram.home_channel", false),
+            ("platforms.telegram.agent", false),
+            ("platforms.slack.token", false),
+            ("log.level", false),
+        ] {
+            assert_eq!(
+                concerns_adapter(schema(), key, "telegram"),
+                concerns,
+                "{key}"
+            );
+        }
+        for key in [
+            "platforms.whatsapp.groups",
+            "platforms.whatsapp.group_policy",
+        ] {
+            assert!(!concerns_adapter(schema(), key, "whatsapp"), "{key}");
+        }
     }
 }

@@ -106,7 +106,7 @@ impl Context {
 pub(super) fn unavailable(name: &str, availability: &Availability) -> String {
     match availability {
         Availability::Unknown => {
-            let known = crate::config::PLATFORMS.join(", ");
+            let known = crate::platform::NAMES.join(", ");
             format!("there is no platform called {name:?}: choose one of {known}")
         }
         Availability::Off(reason) => format!("{name} is not available: {reason}"),

@@ -38,7 +38,11 @@ impl AccessPolicy {
         let platform_access = |p: &crate::config::PlatformConfig| PlatformAccess {
             access: p.access.clone(),
             home_chat: p.home_channel.as_ref().map(|home| home.chat_id.clone()),
-            whatsapp: (p.name == "whatsapp").then(|| config.keys.whatsapp.clone()),
+            whatsapp: p
+                .descriptor
+                .access
+                .people_have_aliases
+                .then(|| config.keys.whatsapp.clone()),
         };
         let platforms = config
             .platforms

@@ -5,6 +5,7 @@
 //! written by hand. `UPDATE_MANUALS=1 cargo test --lib manual` makes the generated parts anew.
 
 mod commands;
+mod example;
 mod roff;
 mod settings;
 mod wire;

@@ -1,12 +1,13 @@
 //! Every key of `hermesd.toml`, from the one list of settings.
 
 use super::roff::{literal, prose, sentence};
-use crate::config::settings::{SETTINGS, Setting};
+use crate::config::settings::Setting;
+use crate::platform::schema;
 
 pub(super) fn all() -> String {
     let mut text = String::new();
     let mut table = "";
-    for setting in SETTINGS.iter() {
+    for setting in schema().settings() {
         let (of, _) = setting.key.rsplit_once('.').expect("a section");
         if of != table {
             text.push_str(&format!(".SS [{}]\n", literal(of)));
@@ -31,12 +32,18 @@ fn one(setting: &Setting) -> String {
     let own = std::iter::once(setting.own_env());
     let names: Vec<String> = own.chain(setting.env.clone()).map(named).collect();
     text.push_str(&prose(&format!("Environment: {}.", names.join(", "))));
-    let keys: Vec<String> = setting.hermes_paths().into_iter().map(named).collect();
-    if !keys.is_empty() {
-        text.push_str(&prose(&format!("In Hermes' files: {}.", keys.join(", "))));
-    }
-    if setting.files_first() {
-        text.push_str("Hermes' files come before Hermes' variables here.\n");
+    for (paths, order) in [
+        (setting.hermes_paths_first(), "before"),
+        (setting.hermes_paths(), "after"),
+    ] {
+        let paths: Vec<String> = paths.into_iter().map(named).collect();
+        if !paths.is_empty() {
+            let paths = paths.join(", ");
+            text.push_str(&prose(&match setting.env.is_empty() {
+                true => format!("In Hermes' files: {paths}."),
+                false => format!("In Hermes' files, {order} Hermes' variables: {paths}."),
+            }));
+        }
     }
     text
 }

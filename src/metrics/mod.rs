@@ -18,15 +18,10 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 
 use crate::clock;
-use crate::config::PLATFORMS;
 use crate::domain::HandoffStage;
 pub use crate::metrics::labelled::Grid;
 use crate::metrics::labelled::{Label, seconds};
 
-const PLATFORM: Label = Label {
-    name: "platform",
-    values: &PLATFORMS,
-};
 const AGENT: Label = Label {
     name: "agent",
     values: &["hermes", "openai", "acp", "command", "echo"],
@@ -86,6 +81,7 @@ pub struct Now {
 
 pub struct Metrics {
     registry: Registry,
+    platform: Label,
     handoffs: Grid<Counter>,
     stages: Grid<Histogram>,
     turns: Grid<Counter>,
@@ -133,11 +129,21 @@ pub enum WaitReason {
 const WAIT: Duration = Duration::from_millis(1);
 
 impl Metrics {
-    pub fn new(database: &Database, started_at: f64) -> Metrics {
+    /// `platforms`: the names that the label `platform` may have.
+    pub fn new(
+        database: &Database,
+        started_at: f64,
+        platforms: &'static [&'static str],
+    ) -> Metrics {
+        let platform = Label {
+            name: "platform",
+            values: platforms,
+        };
         let metrics = Metrics {
             registry: Registry::with_prefix("hermesd"),
-            handoffs: counters(PLATFORM, outcome(&["completed", "failed", "cancelled"])),
-            stages: histograms(PLATFORM, STAGE),
+            platform,
+            handoffs: counters(platform, outcome(&["completed", "failed", "cancelled"])),
+            stages: histograms(platform, STAGE),
             turns: counters(
                 AGENT,
                 outcome(&[
@@ -150,19 +156,19 @@ impl Metrics {
                 ]),
             ),
             turn_seconds: histograms(AGENT, outcome(&["answered", "failed"])),
-            deliveries: counters(PLATFORM, outcome(&["sent", "repeated", "failed", "gone"])),
+            deliveries: counters(platform, outcome(&["sent", "repeated", "failed", "gone"])),
             retries: Family::default(),
-            waits: counters(PLATFORM, cause()),
-            wait_seconds: Grid::new(PLATFORM, cause(), Family::default()),
+            waits: counters(platform, cause()),
+            wait_seconds: Grid::new(platform, cause(), Family::default()),
             inbound: counters(
-                PLATFORM,
+                platform,
                 Label {
                     name: "verdict",
                     values: &["accepted", "duplicate", "denied", "stranger"],
                 },
             ),
             states: Grid::new(
-                PLATFORM,
+                platform,
                 Label {
                     name: "state",
                     values: &STATES,
@@ -288,7 +294,9 @@ impl Metrics {
     }
 
     pub fn retried(&self, platform: &str) {
-        self.retries.get_or_create(&[PLATFORM.with(platform)]).inc();
+        self.retries
+            .get_or_create(&[self.platform.with(platform)])
+            .inc();
     }
 
     pub fn waited(&self, platform: &str, why: WaitReason, how_long: Duration) {
@@ -333,7 +341,7 @@ impl Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        Metrics::new(&Database::default(), clock::now())
+        Metrics::new(&Database::default(), clock::now(), &[])
     }
 }
 
@@ -364,7 +372,7 @@ mod tests {
     #[test]
     fn what_is_counted_is_told() {
         let database = Database::default();
-        let metrics = Metrics::new(&database, 1234.5);
+        let metrics = Metrics::new(&database, 1234.5, &["local", "telegram"]);
         metrics.handoff_ended("local", None);
         metrics.handoff_ended("local", None);
         metrics.handoff_ended("telegram", Some("cancelled"));

@@ -1,26 +1,36 @@
 //! Chat platforms. Only the room of a platform knows its vendor; the rest of the house knows the [`Platform`] trait.
 
+mod context;
 mod dedup;
+pub mod discord;
 mod download;
 mod incoming;
+mod list;
 pub mod local;
 pub mod markup;
+pub mod matrix;
 mod outgoing;
 mod pace;
 mod registry;
 mod reply_handle;
 mod retry;
+pub mod signal;
+pub mod slack;
 pub mod telegram;
+pub mod whatsapp;
+pub mod whatsapp_cloud;
 
 use std::path::Path;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+pub use context::{AdapterContext, BuildError, Cursor};
 pub use dedup::Dedup;
 pub use incoming::{
     ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, ListenContext, MessageFacts,
 };
+pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, unsupported};
 pub use outgoing::OutboundMessage;
 pub use pace::{Pace, Rate};
 pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
@@ -72,6 +82,14 @@ pub struct Capabilities {
     pub thread_dedup: Dedup,
     pub buttons: bool,
     pub files: bool,
+}
+
+/// The account of the bot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Account {
+    pub id: String,
+    /// As people see it: `@name` where the platform writes it so.
+    pub name: String,
 }
 
 /// Something that was looked at, and what was found.
@@ -144,6 +162,11 @@ pub trait Platform: Send + Sync {
 
     /// Returns when the platform can be used. Tried again with backoff until it succeeds.
     async fn connect(&self) -> Result<(), PlatformError>;
+
+    /// The account that the credentials belong to. `None`: the platform has no accounts.
+    async fn identify(&self) -> Result<Option<Account>, PlatformError> {
+        Ok(None)
+    }
 
     /// Looks whether a handoff to this home would find what it needs.
     async fn diagnose(&self, _home: Option<&HomeChannel>) -> Vec<Finding> {

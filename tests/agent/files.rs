@@ -117,6 +117,7 @@ pub fn runs(program: &str, name: &'static str, environment: &[(&str, String)]) -
             .map(|(name, value)| ((*name).to_owned(), value.clone()))
             .collect(),
         withheld: Vec::new(),
+        platforms: Vec::new(),
     }
 }
 

@@ -229,7 +229,7 @@ fn a_handoff_that_is_refused_says_why_and_the_chat_goes_on() {
     let _daemon = home.start();
     let terminal = chat(&home);
     terminal.say("/handoff telegram");
-    terminal.shows("telegram is not available: it has no token");
+    terminal.shows("telegram is not available: not configured");
     terminal.say("/handoff");
     terminal.shows("Where to?");
     terminal.say("Still there?");

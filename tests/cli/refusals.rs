@@ -121,7 +121,7 @@ async fn a_platform_without_a_token() {
     Case::of(
         &["telegram", "--session", SESSION],
         "platform_off",
-        &["it has no token", "platforms.telegram.token"],
+        &["not configured (run `hermesctl setup telegram`)"],
     )
     .check()
     .await;

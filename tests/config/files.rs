@@ -67,7 +67,7 @@ fn a_value_of_the_wrong_kind_or_out_of_range_is_refused_with_what_is_expected() 
         ),
         (
             "control.idle_timeout = -1",
-            "control.idle_timeout takes a time of at least 100ms, such as \"30s\" or \"5m\", or 0 for never, not -1",
+            "control.idle_timeout takes a time of at least 100ms, such as \"30s\" or \"5m\", or 0, not -1",
         ),
         (
             "control.socket = [1]",

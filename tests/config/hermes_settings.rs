@@ -40,7 +40,7 @@ fn load(written: Written<'_>) -> Config {
     for (name, value) in written.environment {
         environment.insert((*name).to_owned(), (*value).to_owned());
     }
-    config::load_with(&overrides, &environment)
+    config::load_with(hermesd::platform::schema(), &overrides, &environment)
         .unwrap_or_else(|e| panic!("{e}: {:?} {:?}", written.env, written.yaml))
 }
 
@@ -54,14 +54,18 @@ fn value(config: &Config, key: &str) -> String {
 }
 
 fn token(config: &Config, platform: &str) -> Option<String> {
-    let token = config.platform(platform)?.token.as_ref()?;
+    let platform = config.platform(platform)?;
+    let token = platform
+        .values
+        .secret("token")
+        .filter(|_| platform.has_credentials())?;
     Some(token.expose_secret().to_owned())
 }
 
 /// Telegram is on with this token, or off.
 fn telegram(config: &Config) -> Option<String> {
     let telegram = config.platform("telegram").filter(|p| p.enabled)?;
-    assert!(telegram.token.is_some(), "on without a token");
+    assert!(telegram.has_credentials(), "on without a token");
     token(config, "telegram")
 }
 
@@ -368,7 +372,7 @@ fn a_block_at_the_top_gives_enabled_and_the_shared_keys_only() {
         ..Written::default()
     });
     let found = config.platform("telegram").expect("it");
-    assert!(found.enabled && found.token.is_none() && found.home_channel.is_none());
+    assert!(found.enabled && !found.has_credentials() && found.home_channel.is_none());
     assert_eq!(value(&config, "platforms.telegram.allowed_users"), "");
 }
 

@@ -22,7 +22,8 @@ fn load(home: &Home, path: std::path::PathBuf) -> Config {
     };
     let user = home.path().display().to_string();
     let environment = BTreeMap::from([("HOME".to_owned(), user)]);
-    config::load_with(&overrides, &environment).expect("a configuration")
+    config::load_with(hermesd::platform::schema(), &overrides, &environment)
+        .expect("a configuration")
 }
 
 fn private(platform: &str, user: &str) -> Source {

@@ -281,7 +281,8 @@ pub fn configured(home: &Home, settings: &[(&str, &str)]) -> Config {
         home: Some(home.path().to_owned()),
         ..Overrides::default()
     };
-    config::load_with(&overrides, &environment).expect("a configuration")
+    config::load_with(hermesd::platform::schema(), &overrides, &environment)
+        .expect("a configuration")
 }
 
 /// A daemon in this process, with telegram and the agent scripted.

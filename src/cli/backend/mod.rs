@@ -91,7 +91,7 @@ impl Target {
     }
 
     pub(super) fn config(&self) -> Result<Config, CliError> {
-        Ok(config::load(&self.overrides)?)
+        Ok(config::load(crate::platform::schema(), &self.overrides)?)
     }
 
     /// The daemon that serves the home, else its database.

@@ -8,8 +8,9 @@ use clap::Arg;
 use super::super::args::GlobalArgs;
 use super::super::backend::{self, Backend};
 use super::{Candidate, Offer};
-use crate::config::settings::{self, Kind};
-use crate::config::{self, Config, Overrides, PLATFORMS, paths};
+use crate::config::settings::Kind;
+use crate::config::{self, Config, Overrides, paths};
+use crate::platform;
 use crate::protocol::{
     Call, HandoffList, HandoffView, LocalThreadView, Nothing, PersonView, SessionList, SessionView,
 };
@@ -88,7 +89,7 @@ impl Asker {
                 .collect(),
         };
         Asker {
-            config: config::load(&overrides).ok(),
+            config: config::load(platform::schema(), &overrides).ok(),
             socket_is_explicit: socket.is_some(),
         }
     }
@@ -114,11 +115,11 @@ impl Asker {
             Some(Wanted::Files) => return Offer::Files,
             Some(Wanted::Directories) => return Offer::Directories,
             Some(Wanted::Profiles) => self.profiles(),
-            Some(Wanted::Platforms) => plain(&PLATFORMS),
+            Some(Wanted::Platforms) => plain(platform::NAMES),
             Some(Wanted::Agents) => plain(agents()),
             Some(Wanted::Topics) => plain(&["handoff", "turn", "session", "platform", "local"]),
             Some(Wanted::Sources) => {
-                let platforms = PLATFORMS.iter().copied();
+                let platforms = platform::NAMES.iter().copied();
                 plain(
                     &["cli", "tui", "acp"]
                         .into_iter()
@@ -201,7 +202,10 @@ impl Asker {
 
 /// The agents, as the setting that chooses one has them.
 fn agents() -> &'static [&'static str] {
-    match settings::find("platforms.local.agent").map(|setting| setting.kind) {
+    match platform::schema()
+        .find("platforms.local.agent")
+        .map(|setting| setting.kind)
+    {
         Some(Kind::Choice(names)) => names,
         _ => &[],
     }

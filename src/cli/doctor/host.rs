@@ -8,7 +8,6 @@ use nix::sys::statvfs::statvfs;
 
 use crate::cli::CliError;
 use crate::client::Client;
-use crate::config::settings::find;
 use crate::config::{Config, Origin, PlatformConfig, paths};
 use crate::home_files::live_gateway;
 use crate::platform::Finding;
@@ -32,7 +31,12 @@ pub(super) fn placeholders(config: &Config) -> Vec<Finding> {
 
 /// Files that hold secrets are for their owner alone.
 pub(super) fn secrets(config: &Config) -> Vec<Finding> {
-    let secret = |key: &str| find(key).is_some_and(|setting| setting.secret);
+    let secret = |key: &str| {
+        config
+            .schema()
+            .find(key)
+            .is_some_and(|setting| setting.secret)
+    };
     let files: BTreeSet<PathBuf> = config
         .in_force()
         .filter(|(key, ..)| secret(key))

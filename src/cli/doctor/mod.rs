@@ -15,7 +15,7 @@ use super::diagnose_process::{DiagnoseProcess, unexpected};
 use super::output::{BAD, BOLD, FAINT, GOOD, Output};
 use crate::client::Client;
 use crate::config::{self, Config, Overrides, paths};
-use crate::platform::{Finding, Grade, local};
+use crate::platform::{self, Finding, Grade, local};
 use crate::protocol::{
     AgentView, Call, DiagnoseAnswer, DiagnoseRequest, FindingView, Nothing, PlatformName,
     PlatformView,
@@ -27,7 +27,7 @@ pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
         out,
         found: Vec::new(),
     };
-    match config::load(&target.overrides) {
+    match config::load(platform::schema(), &target.overrides) {
         Ok(config) => look_over(&config, target, &mut report).await?,
         Err(error) => {
             let remedy = "mend what it names; `hermesd --check-config` shows what is in force";

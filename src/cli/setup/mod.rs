@@ -20,6 +20,7 @@ use super::diagnose_process::{DiagnoseProcess, unexpected};
 use super::output::{BOLD, GOOD, Output};
 use crate::client::Client;
 use crate::config::{self, Config, Overrides, paths};
+use crate::platform;
 use crate::protocol::{DiagnoseAnswer, DiagnoseRequest};
 use file::File;
 
@@ -72,7 +73,7 @@ pub(super) async fn run(target: &Target, out: &Output, wish: SetupArgs) -> Resul
 async fn guide(target: &Target, out: &Output, wish: &SetupArgs) -> Result<(), CliError> {
     let overrides = &target.overrides;
     let asks = !wish.no_input && ask::can_ask();
-    let environment = config::environment()?;
+    let environment = config::environment(platform::schema())?;
     let home = config::home(overrides, &environment)?;
     let path = paths::file_to_write(overrides.config.as_deref(), &home, &environment);
     let path = path.ok_or_else(|| {
@@ -89,7 +90,7 @@ async fn guide(target: &Target, out: &Output, wish: &SetupArgs) -> Result<(), Cl
         unit: paths::unit_of(&home),
         asks,
     };
-    let before = config::load(overrides)?;
+    let before = config::load(platform::schema(), overrides)?;
 
     let token = guide.token(&before, wish.token_file.as_deref()).await?;
     let (config, bot, mut process) = guide.checked(overrides, token.as_deref()).await?;
@@ -162,7 +163,7 @@ impl Guide<'_> {
         }
         let present = config
             .platform(self.platform)
-            .is_some_and(|p| p.token.is_some());
+            .is_some_and(|p| p.has_credentials());
         if !self.asks {
             return match present {
                 true => Ok(None),
@@ -207,7 +208,7 @@ impl Guide<'_> {
                 ("platforms.telegram.enabled", "true".to_owned()),
             ]);
         }
-        let config = config::load(&overrides)?;
+        let config = config::load(platform::schema(), &overrides)?;
         let settings = overrides.values.into_iter();
         let request = DiagnoseRequest::Open {
             platform: self.platform.to_owned(),

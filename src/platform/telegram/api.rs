@@ -1,25 +1,21 @@
 //! Calls to the Bot API over HTTP. The answer is taken as it comes: we use little of it, and a field that is new to the SDK
 //! must not make a message that was sent look like one that was not.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Serialize;
 use serde_json::Value;
 use teloxide_core::requests::Payload;
 
-use crate::name_lookup::NameLookup;
+use crate::platform::BuildError;
+use crate::platform::context::root_cause;
 use crate::platform::telegram::failure::Failure;
 
 const VENDOR: &str = "https://api.telegram.org";
 /// An answer to any call but the long poll and uploads comes within this, or never.
 const PATIENCE: Duration = Duration::from_secs(50);
-const CONNECT: Duration = Duration::from_secs(10);
-/// A connection on which nothing that was sent is confirmed for so long is dead.
-const UNCONFIRMED: Duration = Duration::from_secs(60);
 /// How much of a page that is not the Bot API's is shown.
 const SHOWN: usize = 80;
 
@@ -32,32 +28,19 @@ pub(super) struct Api {
 
 impl Api {
     /// `base_url` ends before the token, as Hermes has it. The error says what is wrong with it.
-    pub(super) fn new(token: &SecretString, base_url: Option<&str>) -> Result<Api, String> {
+    pub(super) fn new(
+        client: Client,
+        token: &SecretString,
+        base_url: Option<&str>,
+    ) -> Result<Api, BuildError> {
         let root = base_url.unwrap_or(VENDOR).trim_end_matches('/');
         let root = root.strip_suffix("/bot").unwrap_or(root);
         let root = Url::parse(root)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"))
-            .ok_or("platforms.telegram.base_url is not an address")?;
-        let builder = || {
-            Client::builder()
-                .connect_timeout(CONNECT)
-                .tcp_nodelay(true)
-                .tcp_keepalive(UNCONFIRMED)
-                .tcp_user_timeout(UNCONFIRMED)
-                .dns_resolver(Arc::new(NameLookup::default()))
-                // The address holds the token, which is for one server alone.
-                .redirect(Policy::none())
-                .referer(false)
-                .user_agent(concat!("hermesd/", env!("CARGO_PKG_VERSION")))
-        };
-        // A trust store of the system that cannot be used does not keep us from the vendor's own servers.
-        let client = builder().build().or_else(|error| {
-            tracing::warn!(%error, "the certificates of the system cannot be used");
-            builder().tls_built_in_native_certs(false).build()
-        });
+            .ok_or_else(|| BuildError("platforms.telegram.base_url is not an address".into()))?;
         Ok(Api {
-            client: client.map_err(|e| format!("no HTTP client: {}", root_cause(&e)))?,
+            client,
             root,
             token: token.clone(),
         })
@@ -204,19 +187,5 @@ pub(super) fn network(error: reqwest::Error) -> Failure {
         reason: root_cause(&error),
         // Once it was connected, the request may have arrived though its answer did not.
         unsure: !error.is_connect(),
-    }
-}
-
-/// What really happened, without the address it happened at: the token is part of that.
-fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut innermost = error;
-    while let Some(source) = innermost.source() {
-        innermost = source;
-    }
-    match innermost.downcast_ref::<reqwest::Error>() {
-        Some(error) if error.is_timeout() => "no answer in time".into(),
-        // It would name the address.
-        Some(_) => "the connection broke".into(),
-        None => innermost.to_string(),
     }
 }

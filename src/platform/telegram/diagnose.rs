@@ -1,7 +1,7 @@
 //! Whether the token, the home channel and the bot's rights are as a handoff needs them.
 
 use serde_json::Value;
-use teloxide_core::payloads::{GetChatMember, GetMe, GetWebhookInfo};
+use teloxide_core::payloads::{GetChatMember, GetWebhookInfo};
 use teloxide_core::types::UserId;
 
 use crate::domain::HomeChannel;
@@ -19,8 +19,8 @@ const TOPICS: &str = "telegram topics";
 
 impl Telegram {
     pub(super) async fn look_around(&self, home: Option<&HomeChannel>) -> Vec<Finding> {
-        let me = match self.api.call(GetMe::new()).await.map_err(Into::into) {
-            Ok(answer) => Me::of(&answer),
+        let me = match self.get_me().await {
+            Ok(me) => me,
             Err(PlatformError::Unauthorized(reason)) => {
                 let remedy = "ask @BotFather for the token and set platforms.telegram.token";
                 return vec![Finding::bad(TOKEN, reason, remedy)];
@@ -30,7 +30,10 @@ impl Telegram {
                 return vec![Finding::bad(TOKEN, error.to_string(), remedy)];
             }
         };
-        let mut found = vec![Finding::good(TOKEN, format!("it is @{}'s", me.name))];
+        let mut found = vec![Finding::good(
+            TOKEN,
+            format!("it is {}'s", me.account().name),
+        )];
         found.extend(self.webhook_in_the_way().await);
         let Some(home) = home else {
             let remedy = "say /sethome in the chat that handoffs are to go to, or set platforms.telegram.home_channel";

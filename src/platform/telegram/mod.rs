@@ -2,6 +2,8 @@
 
 mod address;
 mod api;
+mod config;
+mod descriptor;
 mod diagnose;
 mod failure;
 mod format;
@@ -12,7 +14,7 @@ mod poll;
 mod send;
 mod upload;
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -21,16 +23,17 @@ use teloxide_core::payloads::{CreateForumTopic, DeleteWebhook, GetChat, GetMe, S
 use teloxide_core::types::BotCommand;
 
 use super::{
-    Capabilities, Dedup, Finding, ListenContext, OutboundMessage, Pace, Platform, PlatformError,
-    Rate, ReplyHandle,
+    Account, AdapterContext, BuildError, Capabilities, Dedup, Finding, ListenContext,
+    OutboundMessage, Pace, Platform, PlatformError, Rate, ReplyHandle,
 };
-use crate::config::{Config, TelegramConfig};
+use crate::config::PlatformConfig;
 use crate::domain::slash_command::{self, Place};
 use crate::domain::{ChatType, Source};
 use crate::domain::{HomeChannel, RemoteFile, ThreadOutcome};
 use crate::platform::telegram::api::Api;
 use crate::platform::telegram::parse::Me;
-use crate::store::Store;
+use config::TelegramConfig;
+pub use descriptor::DESCRIPTOR;
 use moved::Moves;
 
 pub const NAME: &str = "telegram";
@@ -42,35 +45,32 @@ const SECOND_LOOK: Duration = Duration::from_secs(2);
 pub struct Telegram {
     api: Api,
     rules: TelegramConfig,
-    store: Store,
+    context: AdapterContext,
     pace: Pace,
     me: Mutex<Option<Me>>,
     moves: Moves,
 }
 
-impl Telegram {
-    /// `None`: no token is configured.
-    pub fn configured(config: &Config, store: &Store) -> Option<Telegram> {
-        let token = config.platform(NAME)?.token.as_ref()?;
-        let rules = config.telegram.clone();
-        let api = match Api::new(token, rules.base_url.as_deref()) {
-            Ok(api) => api,
-            Err(error) => {
-                tracing::error!(error, platform = NAME, "Telegram cannot be called");
-                return None;
-            }
-        };
-        let per_second = u32::try_from(rules.messages_per_second).unwrap_or(1);
-        Some(Telegram {
-            api,
-            pace: Pace::new(Rate::per_second(per_second)),
-            rules,
-            store: store.clone(),
-            me: Mutex::default(),
-            moves: Moves::default(),
-        })
-    }
+pub fn build(
+    settings: &PlatformConfig,
+    context: AdapterContext,
+) -> Result<Arc<dyn Platform>, BuildError> {
+    let missing = || BuildError("platforms.telegram.token is missing".into());
+    let token = settings.values.secret("token").ok_or_else(missing)?;
+    let rules = TelegramConfig::read(&settings.values);
+    let api = Api::new(context.http_client()?, &token, rules.base_url.as_deref())?;
+    let per_second = u32::try_from(rules.messages_per_second).unwrap_or(1);
+    Ok(Arc::new(Telegram {
+        api,
+        pace: Pace::new(Rate::per_second(per_second)),
+        rules,
+        context,
+        me: Mutex::default(),
+        moves: Moves::default(),
+    }))
+}
 
+impl Telegram {
     fn me(&self) -> Me {
         let me = self.me.lock().unwrap_or_else(|e| e.into_inner());
         me.clone().unwrap_or_default()
@@ -100,9 +100,14 @@ impl Telegram {
         }
     }
 
-    /// What `getMe` says. A token that is refused is looked at once more: a server that restarts may refuse any.
-    async fn identify(&self) -> Result<Value, PlatformError> {
-        let first = self.api.call(GetMe::new()).await.map_err(Into::into);
+    async fn get_me(&self) -> Result<Me, PlatformError> {
+        let answer = self.api.call(GetMe::new()).await?;
+        Ok(Me::of(&answer))
+    }
+
+    /// Asks a second time when Telegram refuses the token: a server that restarts may refuse any.
+    async fn sign_in(&self) -> Result<Me, PlatformError> {
+        let first = self.get_me().await;
         let Err(PlatformError::Unauthorized(_)) = first else {
             return first;
         };
@@ -111,7 +116,7 @@ impl Telegram {
             "the token was refused; it is looked at again"
         );
         tokio::time::sleep(SECOND_LOOK).await;
-        match self.api.call(GetMe::new()).await.map_err(Into::into) {
+        match self.get_me().await {
             Err(PlatformError::Unauthorized(reason)) => Err(PlatformError::Permanent(reason)),
             second => second,
         }
@@ -141,6 +146,15 @@ impl Telegram {
     }
 }
 
+impl Me {
+    fn account(&self) -> Account {
+        Account {
+            id: self.id.to_string(),
+            name: format!("@{}", self.name),
+        }
+    }
+}
+
 #[async_trait]
 impl Platform for Telegram {
     fn name(&self) -> &'static str {
@@ -158,12 +172,9 @@ impl Platform for Telegram {
     }
 
     async fn connect(&self) -> Result<(), PlatformError> {
-        let me = Me::of(&self.identify().await?);
-        match self.store.moved_chats(NAME).await {
-            Ok(moves) => moves
-                .iter()
-                .for_each(|(from, to)| self.moves.remember(from, to)),
-            Err(error) => return Err(PlatformError::Storage(error.to_string())),
+        let me = self.sign_in().await?;
+        for (from, to) in self.context.moved_chats().await? {
+            self.moves.remember(&from, &to);
         }
         tracing::debug!(bot = me.name, topics = me.topics, "Telegram knows the bot");
         let first = {
@@ -174,6 +185,10 @@ impl Platform for Telegram {
             self.menu().await;
         }
         Ok(())
+    }
+
+    async fn identify(&self) -> Result<Option<Account>, PlatformError> {
+        Ok(Some(self.get_me().await?.account()))
     }
 
     async fn diagnose(&self, home: Option<&HomeChannel>) -> Vec<Finding> {

@@ -42,10 +42,12 @@ impl Telegram {
     /// Listens until it no longer can, and returns why.
     pub(super) async fn poll(&self, context: &ListenContext) -> PlatformError {
         let account = self.me().id.to_string();
-        let mut offset = match self.store.cursor(NAME, &account).await {
-            Ok(Some((value, at))) if clock::now() - at < CURSOR_LIVES => value.parse().ok(),
+        let mut offset = match self.context.cursor(&account).await {
+            Ok(Some(cursor)) if clock::now() - cursor.at < CURSOR_LIVES => {
+                cursor.value.parse().ok()
+            }
             Ok(_) => None,
-            Err(error) => return PlatformError::Storage(error.to_string()),
+            Err(error) => return error,
         };
         let mut wait = self.rules.poll.min(FIRST_POLL);
         loop {
@@ -74,7 +76,7 @@ impl Telegram {
             }
             let next = last + 1;
             let place = next.to_string();
-            if let Err(error) = self.store.set_cursor(NAME, &account, &place).await {
+            if let Err(error) = self.context.set_cursor(&account, &place).await {
                 // They will come again, and be known.
                 tracing::warn!(%error, platform = NAME, "the place in the updates was not kept");
             }

@@ -1,12 +1,20 @@
 //! The embedded platform: its chats live in the store and are read and written with `hermesctl attach`.
 
+mod descriptor;
+
+use std::sync::Arc;
+
 use async_trait::async_trait;
 
-use super::{Capabilities, Dedup, OutboundMessage, Platform, PlatformError};
+use super::{
+    AdapterContext, BuildError, Capabilities, Dedup, OutboundMessage, Platform, PlatformError,
+};
+use crate::config::PlatformConfig;
 use crate::domain::{ChatType, Source};
 use crate::domain::{HomeChannel, ThreadOutcome};
 use crate::events::{Bus, Event};
 use crate::store::{LocalMessage, Store, StoreError};
+pub use descriptor::DESCRIPTOR;
 
 pub const NAME: &str = "local";
 
@@ -19,6 +27,14 @@ impl Local {
     pub fn new(store: Store, bus: Bus) -> Local {
         Local { store, bus }
     }
+}
+
+pub fn build(
+    _settings: &PlatformConfig,
+    context: AdapterContext,
+) -> Result<Arc<dyn Platform>, BuildError> {
+    let (store, bus) = (context.embedded_chats().clone(), context.events().clone());
+    Ok(Arc::new(Local::new(store, bus)))
 }
 
 /// The source of a message in a local chat. One person talks there, so every chat is a private one.

@@ -1,0 +1,94 @@
+//! The data about one platform: its settings, credentials, words and limits. Data only, so that a program can read all
+//! descriptors without linking an adapter.
+
+use super::spec::SettingSpec;
+
+#[derive(Debug)]
+pub struct PlatformDescriptor {
+    /// The name in settings, commands and session keys.
+    pub name: &'static str,
+    /// What the platform calls a thread.
+    pub thread_word: &'static str,
+    pub settings: &'static [SettingSpec],
+    /// The sets of credentials that sign in. Any one set is enough.
+    pub credentials: &'static [&'static [Credential]],
+    /// The sets of settings that switch the platform on where `enabled` is unset. Any one set is enough. Values in
+    /// Hermes' `config.yaml` and `gateway.json` do not count: there Hermes asks for `enabled: true`.
+    pub enabled_by: &'static [&'static [&'static str]],
+    pub access: AccessRules,
+    pub limits: MessageLimits,
+    /// Whether Hermes also reads `extra` of the block that has the shared keys.
+    pub shared_block_has_extra: bool,
+    /// How a person gets the credentials, one step a line.
+    pub setup: &'static [&'static str],
+}
+
+/// A setting that a person has to fill in before the platform can sign in.
+#[derive(Debug, Clone, Copy)]
+pub struct Credential {
+    /// The setting that holds it.
+    pub setting: &'static str,
+    /// What to ask a person for.
+    pub label: &'static str,
+}
+
+/// What one message may hold.
+#[derive(Debug, Clone, Copy)]
+pub struct MessageLimits {
+    /// Characters of text, in the platform's own count. `None`: no limit.
+    pub text: Option<usize>,
+    /// Files. `None`: no limit.
+    pub files: Option<usize>,
+}
+
+/// Who may talk, as far as platforms differ.
+#[derive(Debug, Clone, Copy)]
+pub struct AccessRules {
+    /// Whether the id of a chat shows that it is the private chat with the person of the same id.
+    pub is_private_chat: fn(&str) -> bool,
+    pub groups: GroupRule,
+    /// Whether an unknown person gets a pairing code where no setting says otherwise.
+    pub offers_pairing: bool,
+    /// Whether one person has several ids: a phone number and others.
+    pub people_have_aliases: bool,
+}
+
+/// The groups that a platform listens to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GroupRule {
+    All,
+    /// Those of the setting `groups`.
+    Listed,
+    /// Those that `group_policy` and `groups` allow.
+    ByPolicy,
+    /// The platform has no groups.
+    None,
+}
+
+impl PlatformDescriptor {
+    /// The credentials of all sets, each once.
+    pub fn all_credentials(&self) -> impl Iterator<Item = &Credential> {
+        let all = || self.credentials.iter().copied().flatten();
+        all().enumerate().filter_map(move |(at, credential)| {
+            let is_repeated = all().take(at).any(|c| c.setting == credential.setting);
+            (!is_repeated).then_some(credential)
+        })
+    }
+
+    pub fn setting(&self, name: &str) -> Option<&'static SettingSpec> {
+        self.settings.iter().find(|spec| spec.name == name)
+    }
+
+    /// When the platform is on though `enabled` is unset, as a clause.
+    pub(super) fn on_when(&self) -> Option<String> {
+        let sets: Vec<String> = self
+            .enabled_by
+            .iter()
+            .map(|names| match names {
+                [one] => format!("{one} is"),
+                several => format!("{} are", several.join(" and ")),
+            })
+            .collect();
+        (!sets.is_empty()).then(|| format!("{} set", sets.join(" or ")))
+    }
+}
