@@ -214,7 +214,9 @@ async fn a_clean_stop_leaves_the_mark_and_a_start_removes_it() {
     assert!(daemon.stop().success());
     assert!(mark.exists());
     // One that is killed leaves none.
-    home.start().kill();
+    let killed = home.start();
+    until("the mark is removed", || (!mark.exists()).then_some(()));
+    killed.kill();
     assert!(!mark.exists());
 }
 
