@@ -96,7 +96,11 @@ impl Backend for DaemonBackend {
         handoff::subscribe(&self.client).await?;
         // A daemon of another version may not know these fields.
         let known = self.client.server().version == crate::VERSION;
-        let terminal = known.then_some(wish.terminal).unwrap_or_default();
+        let terminal = if known {
+            wish.terminal
+        } else {
+            Default::default()
+        };
         let call = HandoffRequest {
             platform: wish.platform,
             session: wish.session,
