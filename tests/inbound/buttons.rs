@@ -17,7 +17,7 @@ fn press(secret: &str, lasts: Duration) -> InboundEvent {
             ..Source::new("telegram", ChatType::Dm, "77")
         },
         roles: BTreeSet::new(),
-        id: format!("event of {secret}"),
+        id: format!("event-{}", secret.len()),
         handle: ReplyHandle::new(secret, Some(lasts)),
         data: format!("resume:{SESSION}"),
         message_id: "5".into(),
@@ -55,6 +55,7 @@ async fn a_press_is_acknowledged_before_anything_is_stored() {
     let ids = "SELECT group_concat(message_id || source || text) FROM hermesd_inbound";
     let kept: String = home.sqlite().query_row(ids, [], |row| row.get(0)).unwrap();
     assert!(kept.contains(SESSION), "{kept}");
+    assert!(!kept.contains("secret-1"), "{kept}");
     daemon.stop().await;
 }
 
