@@ -37,7 +37,7 @@ class House:
     def environment(self):
         keep = {k: v for k, v in os.environ.items() if k in ("PATH", "LANG", "TZ", "SSL_CERT_FILE")}
         return {**keep, "HOME": str(self.home), "HERMES_HOME": str(self.home), "HERMESD_AGENTS_HERMES_PYTHON": PYTHON,
-                "HERMESD_LOG_LEVEL": "info,hermesd::agent=debug", **self.settings}
+                "HERMESD_LOG_LEVEL": "info,hermesd::agent=debug,hermesd::turn=debug", **self.settings}
 
     def start(self):
         log = open(self.home / "test.log", "a")
