@@ -1,4 +1,4 @@
-//! A typed client of the control socket, for hermesctl and for the tests.
+//! A typed client of the control socket, for hermesctl and the tests.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,26 +17,26 @@ use tokio::task::JoinHandle;
 
 use crate::protocol::{self, Call, EventView, Hello, HelloView, PROTOCOL, RpcError};
 
-/// Events that may wait for the caller before it misses some.
+/// The number of events that the client buffers for its caller. Beyond it, events are dropped and counted.
 const EVENTS: usize = 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    #[error("no hermesd answers on {path}: {source}")]
+    #[error("no daemon answers on {path}: {source}")]
     NoDaemon { path: PathBuf, source: io::Error },
     #[error("{}", .0.message)]
     Refused(RpcError),
-    #[error("the connection to hermesd was lost")]
+    #[error("the connection to the daemon was lost")]
     Lost,
-    #[error("hermesd sent something that this version does not understand: {0}")]
+    #[error("the daemon sent an answer that this version cannot parse: {0}")]
     Garbled(String),
 }
 
-/// What the server tells a subscriber.
+/// A notification to a subscriber.
 #[derive(Debug, Clone, PartialEq)]
 pub enum News {
     Event(Box<EventView>),
-    /// So many events were lost because this client read too slowly.
+    /// The number of events that were dropped because this client was too slow.
     Missed(u64),
 }
 
@@ -47,15 +47,15 @@ pub struct Client {
     writing: tokio::sync::Mutex<()>,
     next_id: AtomicU64,
     waiting: Waiting,
-    /// Why the server wants nothing to do with us; it may say so before we have asked anything.
-    turned_away: Arc<OnceLock<RpcError>>,
+    /// Why the server rejected the connection. It may say so before the first request.
+    rejection: Arc<OnceLock<RpcError>>,
     news: tokio::sync::Mutex<mpsc::Receiver<News>>,
     reader: JoinHandle<()>,
     server: HelloView,
 }
 
 impl Client {
-    /// Connects and says hello.
+    /// Connects and sends `hello`.
     pub async fn connect(path: &Path) -> Result<Client, ClientError> {
         let unreachable = |source| ClientError::NoDaemon {
             path: path.to_owned(),
@@ -64,20 +64,20 @@ impl Client {
         let name = path.to_fs_name::<GenericFilePath>().map_err(unreachable)?;
         let stream = Arc::new(Stream::connect(name).await.map_err(unreachable)?);
         let waiting: Waiting = Arc::new(Mutex::new(Some(HashMap::new())));
-        let (tell, news) = mpsc::channel(EVENTS);
-        let turned_away = Arc::default();
+        let (sender, news) = mpsc::channel(EVENTS);
+        let rejection = Arc::default();
         let reader = tokio::spawn(read(
             stream.clone(),
             waiting.clone(),
-            Arc::clone(&turned_away),
-            tell,
+            Arc::clone(&rejection),
+            sender,
         ));
         let mut client = Client {
             stream,
             writing: tokio::sync::Mutex::default(),
             next_id: AtomicU64::new(1),
             waiting,
-            turned_away,
+            rejection,
             news: tokio::sync::Mutex::new(news),
             reader,
             server: HelloView {
@@ -101,7 +101,7 @@ impl Client {
         &self.server
     }
 
-    /// Sends a request and waits for its answer. Calls may run side by side.
+    /// Sends a request and waits for its answer. Calls may run concurrently.
     pub async fn call<T: DeserializeOwned>(&self, call: Call) -> Result<T, ClientError> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let mut request =
@@ -114,7 +114,7 @@ impl Client {
         {
             let _writing = self.writing.lock().await;
             let mut stream = &*self.stream;
-            // A server that has hung up may have said why: the reader knows, and ends the wait.
+            // If the server has closed the connection, the reader ends the wait, with the reason if there is one.
             let _ = stream.write_all(&protocol::line(&request)).await;
         }
         let result = answer
@@ -124,19 +124,19 @@ impl Client {
         serde_json::from_value(result).map_err(|e| ClientError::Garbled(e.to_string()))
     }
 
-    /// The next event, after `events.subscribe`. `None` when the connection is gone.
+    /// The next event, after `events.subscribe`. `None` if the connection is closed.
     pub async fn news(&self) -> Option<News> {
         self.news.lock().await.recv().await
     }
 
     fn lost(&self) -> ClientError {
-        match self.turned_away.get() {
+        match self.rejection.get() {
             Some(error) => ClientError::Refused(error.clone()),
             None => ClientError::Lost,
         }
     }
 
-    /// `None` when the connection is gone.
+    /// `None` if the connection is closed.
     fn locked<T>(
         &self,
         work: impl FnOnce(&mut HashMap<u64, oneshot::Sender<Result<Value, RpcError>>>) -> T,
@@ -158,8 +158,8 @@ impl Drop for Client {
 async fn read(
     stream: Arc<Stream>,
     waiting: Waiting,
-    turned_away: Arc<OnceLock<RpcError>>,
-    tell: mpsc::Sender<News>,
+    rejection: Arc<OnceLock<RpcError>>,
+    sender: mpsc::Sender<News>,
 ) {
     let mut lines = BufReader::new(&*stream).split(b'\n');
     let mut missed = 0;
@@ -168,37 +168,37 @@ async fn read(
             break;
         };
         match message.get("method").and_then(Value::as_str) {
-            None => answer(&waiting, &turned_away, message),
+            None => answer(&waiting, &rejection, message),
             Some("event") => {
                 if let Ok(event) = serde_json::from_value(message["params"].clone()) {
-                    missed = told(&tell, missed, Some(event));
+                    missed = forward(&sender, missed, Some(event));
                 }
             }
             Some("events.missed") => {
                 missed += message["params"]["missed"].as_u64().unwrap_or(0);
-                missed = told(&tell, missed, None);
+                missed = forward(&sender, missed, None);
             }
             Some(_) => {}
         }
     }
-    // Everyone who still waits learns that no answer will come, and nobody new begins to wait.
+    // This ends all waits, and refuses new ones.
     waiting
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
         .take();
 }
 
-/// Hands an event on, behind word of what was missed before it. Never waits: answers come the same way, and the caller
-/// may be waiting for one instead of for news. Returns what is still to be told as missed.
-fn told(tell: &mpsc::Sender<News>, missed: u64, event: Option<EventView>) -> u64 {
-    if missed > 0 && tell.try_send(News::Missed(missed)).is_err() {
+/// Forwards the number of missed events, then the event. Returns the number that is still to be reported. It never
+/// waits for the caller to read events: the caller may wait for an answer, which arrives on the same stream.
+fn forward(sender: &mpsc::Sender<News>, missed: u64, event: Option<EventView>) -> u64 {
+    if missed > 0 && sender.try_send(News::Missed(missed)).is_err() {
         return missed + u64::from(event.is_some());
     }
-    let fits = event.is_none_or(|event| tell.try_send(News::Event(Box::new(event))).is_ok());
+    let fits = event.is_none_or(|event| sender.try_send(News::Event(Box::new(event))).is_ok());
     u64::from(!fits)
 }
 
-fn answer(waiting: &Waiting, turned_away: &OnceLock<RpcError>, mut message: Value) {
+fn answer(waiting: &Waiting, rejection: &OnceLock<RpcError>, mut message: Value) {
     let mut waiting = waiting
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -217,10 +217,10 @@ fn answer(waiting: &Waiting, turned_away: &OnceLock<RpcError>, mut message: Valu
                 let _ = reply.send(result);
             }
         }
-        // An error of the whole connection: whoever waits hears it, now or later.
+        // An error without an id concerns the whole connection: all calls get it, present and future.
         None => {
             if let Err(error) = result {
-                let _ = turned_away.set(error.clone());
+                let _ = rejection.set(error.clone());
                 for (_, reply) in waiting.drain() {
                     let _ = reply.send(Err(error.clone()));
                 }

@@ -1,4 +1,4 @@
-//! Wall-clock time in the two forms that `state.db` stores: epoch seconds and local ISO 8601.
+//! Reads and formats wall-clock time in the two forms that `state.db` stores: epoch seconds and local ISO 8601.
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,7 +14,7 @@ pub fn iso_local(epoch: f64) -> String {
     zoned(epoch).strftime("%Y-%m-%dT%H:%M:%S.%6f").to_string()
 }
 
-/// The time that an ISO 8601 text means; one without an offset is local.
+/// Parses an ISO 8601 time. Without an offset, it is local time.
 pub fn parse_iso(text: &str) -> Option<f64> {
     let time = text.parse::<Timestamp>().ok().or_else(|| {
         let local: jiff::civil::DateTime = text.parse().ok()?;
@@ -34,7 +34,7 @@ pub fn session_id(epoch: f64) -> String {
     format!("{stamp}_{:06x}", fastrand::u32(..0x0100_0000))
 }
 
-/// How long ago, in the coarsest unit that still says something (`5 s`, `3 min`, `2 h`, `4 d`).
+/// A duration in its coarsest unit (`5 s`, `3 min`, `2 h`, `4 d`).
 pub fn age(seconds: f64) -> String {
     let s = seconds.max(0.0) as u64;
     match s {

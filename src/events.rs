@@ -1,5 +1,5 @@
-//! What happens in the daemon, told to whoever listens. Listeners that fall behind learn how much they missed; nothing
-//! depends on an event alone, since the store has it all.
+//! Publishes what happens in the daemon. A listener that falls behind learns how many events it missed. Nothing depends
+//! on an event alone: the store has the truth.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::domain::Question;
 use crate::domain::{Handoff, HandoffStage, HandoffState};
 use crate::journal_ids;
 
-/// Events that a listener may be behind before it loses some.
+/// How many events a listener may fall behind before it loses some.
 const BACKLOG: usize = 1024;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -36,20 +36,20 @@ pub enum Event {
         state: HandoffState,
         error: Option<String>,
     },
-    /// A turn waits for the turn of another program. Published when the wait begins, and now and then while it lasts.
+    /// A turn waits for the turn of another program. Published when the wait begins, and at intervals while it lasts.
     TurnWaiting {
         session_id: String,
-        /// The program that is waited for.
+        /// The program that has the turn.
         holder: String,
         /// Seconds so far.
         waited: u64,
     },
     TurnStarted {
         session_id: String,
-        /// Turns are numbered from the daemon's start.
+        /// The number of the turn since the daemon's start.
         turn: u64,
     },
-    /// A piece of the reply as it comes.
+    /// A piece of the reply.
     TurnDelta {
         session_id: String,
         turn: u64,
@@ -60,19 +60,19 @@ pub enum Event {
         turn: u64,
         error: Option<String>,
     },
-    /// The agent wants to know something of the person.
+    /// The agent asks the person something.
     TurnQuestion {
         session_id: String,
         turn: u64,
-        /// Names it among all questions.
+        /// The id of the question.
         id: String,
         question: Arc<Question>,
         /// The platform that shows it, or `terminal`.
         place: String,
-        /// The file with all of a long one. It stays until the question is closed.
+        /// The file with the whole text of a long question. It exists until the question is closed.
         whole: Option<PathBuf>,
     },
-    /// A question is answered, or no longer open.
+    /// A question was answered, or is no longer open.
     TurnQuestionClosed {
         session_id: String,
         turn: u64,
@@ -83,14 +83,14 @@ pub enum Event {
         /// Where it was answered: a platform, or `terminal`.
         place: Option<String>,
     },
-    /// A conversation began: a new one, or one that was taken up again in a terminal.
+    /// A conversation began, or was resumed in a terminal.
     SessionStarted {
         session_id: String,
         platform: String,
         model: Option<String>,
         resumed: bool,
     },
-    /// A conversation was brought elsewhere without a handoff.
+    /// A conversation moved without a handoff.
     SessionMoved {
         session_id: String,
         /// A platform, or `terminal`.
@@ -100,7 +100,7 @@ pub enum Event {
         session_id: String,
         platform: String,
         model: Option<String>,
-        /// An answer was cut off by it.
+        /// The end cut off an answer.
         interrupted: bool,
     },
     PlatformChanged {
@@ -108,7 +108,7 @@ pub enum Event {
         state: &'static str,
         detail: Option<String>,
     },
-    /// Something was said in a chat of the embedded platform.
+    /// A message in a chat of the embedded platform.
     LocalMessage {
         id: i64,
         chat_id: String,
@@ -120,7 +120,8 @@ pub enum Event {
 }
 
 impl Event {
-    /// Hooks hear of it. These are rare; the pieces of a reply, of which there may be thousands a second, are not among them.
+    /// Whether hooks get the event. These events are rare. Pieces of a reply are not among them: there may be thousands
+    /// per second.
     fn is_for_hooks(&self) -> bool {
         matches!(
             self,
@@ -136,13 +137,13 @@ impl Event {
 
 #[derive(Debug)]
 pub struct PublishedEvent {
-    /// Grows by one with every event of this daemon's life.
+    /// Grows by one with every event since the daemon's start.
     pub seq: u64,
     pub at: f64,
     pub event: Event,
 }
 
-/// Waits for the ends of handoffs: by handoff, then by the wait's own number, so that any of thousands is removed at once.
+/// Waits for the ends of handoffs, by handoff and then by the number of the wait, so that removing one is fast.
 #[derive(Default)]
 struct Endings {
     waits: HashMap<i64, HashMap<u64, oneshot::Sender<()>>>,
@@ -152,12 +153,12 @@ struct Endings {
 #[derive(Clone)]
 pub struct Bus {
     sender: broadcast::Sender<Arc<PublishedEvent>>,
-    /// The hooks' own queue. Nothing that streams can push an event out of it.
+    /// The hooks' own queue. A streamed reply cannot displace an event from it.
     hooks: Arc<OnceLock<mpsc::UnboundedSender<Arc<PublishedEvent>>>>,
     seq: Arc<AtomicU64>,
-    /// Who waits for the end of which handoff: they need not hear all the rest.
+    /// Waits for the ends of handoffs. They get no other event.
     endings: Arc<Mutex<Endings>>,
-    /// The newest handoffs whose request was told.
+    /// The newest handoffs whose request was published.
     requested: Arc<Mutex<BTreeSet<i64>>>,
 }
 
@@ -179,22 +180,22 @@ impl Bus {
             self.release(*id);
         }
         let seq = self.seq.fetch_add(1, Ordering::Relaxed) + 1;
-        let told = Arc::new(PublishedEvent {
+        let published = Arc::new(PublishedEvent {
             seq,
             at: clock::now(),
             event,
         });
-        if told.event.is_for_hooks()
+        if published.event.is_for_hooks()
             && let Some(hooks) = self.hooks.get()
         {
-            let _ = hooks.send(told.clone());
+            let _ = hooks.send(published.clone());
         }
-        // No listener at all is the usual case.
-        let _ = self.sender.send(told);
+        // An error means that there is no listener, which is the usual case.
+        let _ = self.sender.send(published);
     }
 
-    /// Tells once that a handoff was asked for. Whoever wrote the request tells it, and so does whoever finds it first, so
-    /// that no listener hears of a handoff's fate before it hears of the handoff.
+    /// Publishes the request of a handoff, once. Both the writer and the claimer of the request call this, so that
+    /// `handoff.requested` always precedes `handoff.ended`.
     pub fn publish_requested(&self, handoff: &Handoff) {
         let mut requested = self
             .requested
@@ -214,7 +215,7 @@ impl Bus {
             via = handoff.via.as_str(),
             "handoff requested"
         );
-        // Under the lock: the other one must not go on before this is told.
+        // Under the lock: the other caller must not continue before this is published.
         self.publish(Event::HandoffRequested {
             id: handoff.id,
             session_id: handoff.session_id.clone(),
@@ -222,9 +223,9 @@ impl Bus {
         });
     }
 
-    /// Resolves when the end of this handoff is told. Ask before looking into the store, so that no end falls in between.
+    /// Waits for the end of this handoff. Call this before you read the store, so that you miss no end.
     pub fn ending(&self, id: i64) -> Ending {
-        let (ended, told) = oneshot::channel();
+        let (ended, published) = oneshot::channel();
         let mut endings = self.endings();
         endings.last += 1;
         let wait = endings.last;
@@ -232,17 +233,17 @@ impl Bus {
         Ending {
             id,
             wait,
-            told,
+            published,
             bus: self.clone(),
         }
     }
 
-    /// Handoffs whose end something waits for.
+    /// The handoffs with waits.
     pub fn awaited_endings(&self) -> Vec<i64> {
         self.endings().waits.keys().copied().collect()
     }
 
-    /// Ends the waits for this handoff, which look into the store themselves.
+    /// Ends the waits for this handoff. The waiters read the store themselves.
     pub fn release(&self, id: i64) {
         let waits = self.endings().waits.remove(&id);
         for ended in waits.unwrap_or_default().into_values() {
@@ -260,29 +261,30 @@ impl Bus {
         self.sender.subscribe()
     }
 
-    /// Every event that hooks hear of, from now on. For one listener. The queue has no bound of its own: the listener takes
-    /// an event at once, and bounds the programs that wait.
+    /// All events for hooks, from now on, for one listener. The queue has no limit of its own: the listener takes each
+    /// event at once, and limits the programs that wait.
     pub(crate) fn listen_for_hooks(&self) -> mpsc::UnboundedReceiver<Arc<PublishedEvent>> {
         let (sender, receiver) = mpsc::unbounded_channel();
         if self.hooks.set(sender).is_err() {
-            tracing::error!("hooks listen twice; the second hears nothing");
+            tracing::error!("hooks subscribed twice, second subscription gets no events");
         }
         receiver
     }
 }
 
-/// The wait for a handoff's end. Dropped, it leaves nothing behind.
+/// The wait for a handoff's end. Removes itself when it is dropped.
 pub struct Ending {
     id: i64,
     wait: u64,
-    told: oneshot::Receiver<()>,
+    published: oneshot::Receiver<()>,
     bus: Bus,
 }
 
 impl Ending {
-    pub async fn told(&mut self) {
-        // An error would mean that nobody can tell any more; the caller looks into the store either way.
-        let _ = (&mut self.told).await;
+    /// Resolves when the end is published.
+    pub async fn ended(&mut self) {
+        // An error means that the bus is gone. The caller reads the store either way.
+        let _ = (&mut self.published).await;
     }
 }
 
@@ -338,7 +340,7 @@ mod tests {
             state: HandoffState::Completed,
             error: None,
         });
-        first.told().await;
+        first.ended().await;
         drop(bus.ending(2));
         drop(first);
         assert!(bus.endings().waits.is_empty());
@@ -351,12 +353,12 @@ mod tests {
         for id in [1, 2, 1, 2, 3] {
             bus.publish_requested(&handoff(id));
         }
-        let mut told = Vec::new();
+        let mut published = Vec::new();
         while let Ok(event) = listener.try_recv() {
             if let Event::HandoffRequested { id, .. } = event.event {
-                told.push(id);
+                published.push(id);
             }
         }
-        assert_eq!(told, [1, 2, 3]);
+        assert_eq!(published, [1, 2, 3]);
     }
 }

@@ -1,4 +1,4 @@
-//! Files of a home that say who serves it. The daemon writes some of them, Hermes the others; hermesctl reads them.
+//! Reads the files of a home that say which process serves it. The daemon writes some of them, Hermes the others.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +12,7 @@ use crate::process_identity::start_time;
 pub const GATEWAY_LOCK: &str = "gateway.lock";
 const PID_FILE: &str = "gateway.pid";
 const STATE: &str = "gateway_state.json";
-/// Hermes writes this kind into its records.
+/// The value of `kind` in Hermes' records.
 const KIND: &str = "hermes-gateway";
 
 /// The socket of the daemon that serves this home, if one does.
@@ -21,17 +21,17 @@ pub fn recorded_socket(home: &Path) -> Option<PathBuf> {
     record["socket"].as_str().map(PathBuf::from)
 }
 
-/// The process id of a Hermes gateway that lives on this home, as its files tell.
+/// The process id of the Hermes gateway that runs on this home, according to its files.
 pub fn live_gateway(home: &Path) -> Option<u64> {
     recorded_state(home).or_else(|| recorded_process(home))
 }
 
-/// The living process that the lock file names. It counts only where another process has the lock: the file outlives it.
+/// The running process that the lock file names. It counts only if the lock is taken: the file outlives the lock.
 pub fn recorded_holder(home: &Path) -> Option<u64> {
     living(&read(&home.join(GATEWAY_LOCK))?)
 }
 
-/// `gateway_state.json` outlives its gateway and says how it ended.
+/// `gateway_state.json` outlives its gateway, and says how the gateway ended.
 fn recorded_state(home: &Path) -> Option<u64> {
     let state = read(&home.join(STATE))?;
     match state["gateway_state"].as_str() {
@@ -40,7 +40,7 @@ fn recorded_state(home: &Path) -> Option<u64> {
     }
 }
 
-/// A gateway that was killed leaves its `gateway.pid`, so this one has to have the start time of its process.
+/// A killed gateway leaves its `gateway.pid`, so the record must have the start time of its process.
 fn recorded_process(home: &Path) -> Option<u64> {
     let record = read(&home.join(PID_FILE))?;
     let complete = record["kind"] == KIND && record["start_time"].is_u64();
@@ -50,7 +50,7 @@ fn recorded_process(home: &Path) -> Option<u64> {
 fn living(record: &Value) -> Option<u64> {
     let pid = record["pid"].as_u64()?;
     let started = start_time(u32::try_from(pid).ok()?)?;
-    // The recorded start time tells a gateway from another process that got its process id.
+    // Another process may have got the same process id, but not the same start time.
     let recorded = record["start_time"].as_u64();
     recorded
         .is_none_or(|recorded| recorded == started)

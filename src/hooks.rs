@@ -1,5 +1,5 @@
-//! Programs that the user wants run when something happens: JSON on standard input, the same in the environment, what they
-//! print goes to the log. A hook that fails, hangs or is missing costs nobody anything.
+//! Runs the user's programs on events. A program gets JSON on standard input and the same in the environment. Its
+//! output goes to the log. A hook that fails, hangs or is missing affects nothing else.
 
 use std::process::{ExitStatus, Stdio};
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::domain::Question;
 use crate::events::{Event, PublishedEvent};
 use crate::reloadable::Reloadable;
 
-/// Programs that run at one time, and that may wait for it.
-const SIDE_BY_SIDE: usize = 4;
+/// The limits of programs that run, and of programs that wait or run.
+const PARALLEL: usize = 4;
 const WAITING: usize = 1024;
-/// What is logged of a program's output.
+/// How many bytes of a program's output are logged.
 const OUTPUT: u64 = 16 << 10;
-/// The kernel bounds each variable of the environment: no agent may ask so much that the program is not started. In bytes,
-/// and in characters.
+/// The kernel limits the size of an environment variable. A long question must not prevent the start of a program.
+/// `LONGEST_TEXT` is in bytes, `LONGEST_CHOICE` in characters.
 const LONGEST_TEXT: usize = 16 << 10;
 const LONGEST_CHOICE: usize = 200;
 const MOST_CHOICES: usize = 50;
-/// All that a program gets to see of the daemon's own environment, which may hold tokens.
-const PASSED_ON: [&str; 7] = [
+/// The only variables of the daemon's environment that a program gets: others may hold tokens.
+const INHERITED: [&str; 7] = [
     "PATH",
     "HOME",
     "USER",
@@ -41,24 +41,24 @@ const PASSED_ON: [&str; 7] = [
     "DBUS_SESSION_BUS_ADDRESS",
 ];
 
-/// Runs the programs of what is told, until `stop`; then those that are due are still waited for.
+/// Runs the programs of events until `stop`. Then waits for the programs that run or are due.
 pub(crate) async fn run(
     config: Arc<Reloadable<HooksConfig>>,
-    mut told: UnboundedReceiver<Arc<PublishedEvent>>,
+    mut events: UnboundedReceiver<Arc<PublishedEvent>>,
     stop: CancellationToken,
 ) {
-    let (places, running) = (Arc::new(Semaphore::new(SIDE_BY_SIDE)), TaskTracker::new());
+    let (permits, running) = (Arc::new(Semaphore::new(PARALLEL)), TaskTracker::new());
     loop {
         let event = tokio::select! {
-            event = told.recv() => event,
+            event = events.recv() => event,
             () = stop.cancelled() => None,
         };
         let Some(event) = event else { break };
-        start(&config, &event, &places, &running);
+        start(&config, &event, &permits, &running);
     }
-    // What was told on the way out.
-    while let Ok(event) = told.try_recv() {
-        start(&config, &event, &places, &running);
+    // Events that were published during the stop.
+    while let Ok(event) = events.try_recv() {
+        start(&config, &event, &permits, &running);
     }
     running.close();
     running.wait().await;
@@ -66,14 +66,14 @@ pub(crate) async fn run(
 
 fn start(
     config: &Reloadable<HooksConfig>,
-    told: &PublishedEvent,
-    places: &Arc<Semaphore>,
+    published: &PublishedEvent,
+    permits: &Arc<Semaphore>,
     running: &TaskTracker,
 ) {
     if config.get().programs.is_empty() {
         return;
     }
-    let Some((name, facts)) = facts(told) else {
+    let Some((name, facts)) = facts(published) else {
         return;
     };
     let config = config.get();
@@ -81,23 +81,23 @@ fn start(
         return;
     };
     if running.len() >= WAITING {
-        tracing::warn!(hook = name, "not run: too many hooks wait already");
+        tracing::warn!(hook = name, "hook skipped: too many hooks wait");
         return;
     }
-    let (timeout, places) = (config.timeout, places.clone());
+    let (timeout, permits) = (config.timeout, permits.clone());
     running.spawn(async move {
-        let _place = places.acquire_owned().await;
+        let _permit = permits.acquire_owned().await;
         match tokio::time::timeout(timeout, Hook::run(name, &program, &facts)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(hook = name, program, error, "hook failed"),
-            Err(_) => tracing::warn!(hook = name, program, "hook stopped: it took too long"),
+            Err(_) => tracing::warn!(hook = name, program, "hook killed: it took too long"),
         }
     });
 }
 
-/// Which hook an event is for, and what it is told.
-fn facts(told: &PublishedEvent) -> Option<(&'static str, Map<String, Value>)> {
-    let (name, facts) = match &told.event {
+/// The hook of an event, and its JSON object.
+fn facts(published: &PublishedEvent) -> Option<(&'static str, Map<String, Value>)> {
+    let (name, facts) = match &published.event {
         Event::HandoffRequested {
             id,
             session_id,
@@ -164,14 +164,14 @@ fn facts(told: &PublishedEvent) -> Option<(&'static str, Map<String, Value>)> {
     };
     let mut all = Map::new();
     all.insert("event".into(), name.into());
-    all.insert("at".into(), told.at.into());
+    all.insert("at".into(), published.at.into());
     if let Value::Object(facts) = facts {
         all.extend(facts.into_iter().filter(|(_, value)| !value.is_null()));
     }
     Some((name, all))
 }
 
-/// What an approval is about, as much as fits into a variable of the environment.
+/// The subject of an approval, shortened for the environment.
 fn subject(question: &Question) -> Option<String> {
     let parts = question.subject.iter().map(|part| part.text.as_str());
     let text = parts.collect::<Vec<_>>().join("\n");
@@ -192,7 +192,7 @@ fn shortened(text: &str) -> String {
     format!("{}…", &text[..text.floor_char_boundary(LONGEST_TEXT)])
 }
 
-/// A running program; dropped, it ends with everything that it started.
+/// A running program. Dropping it kills its process group.
 struct Hook {
     child: Child,
     group: Option<Pid>,
@@ -200,7 +200,7 @@ struct Hook {
 
 impl Hook {
     async fn run(name: &str, program: &str, facts: &Map<String, Value>) -> Result<(), String> {
-        let inherited = PASSED_ON
+        let inherited = INHERITED
             .iter()
             .filter_map(|key| Some((key, std::env::var_os(key)?)));
         let child = Command::new(program)
@@ -218,7 +218,7 @@ impl Hook {
             .and_then(|id| i32::try_from(id).ok())
             .map(Pid::from_raw);
         let mut hook = Hook { child, group };
-        // With a line end, which a shell's `read` wants to see.
+        // A shell's `read` needs the line end.
         let input = format!("{}\n", Value::Object(facts.clone()));
         let (status, output) = hook
             .converse(input.as_bytes())
@@ -240,26 +240,26 @@ impl Hook {
             self.child.stdout.take(),
             self.child.stderr.take(),
         );
-        let say = async {
+        let write = async {
             if let Some(mut stdin) = stdin {
-                // A program need not read what it is told.
+                // A program need not read its input.
                 let _ = stdin.write_all(input).await;
             }
         };
-        let (mut said, mut complained) = (Vec::new(), Vec::new());
-        let hear = async {
+        let (mut output, mut errors) = (Vec::new(), Vec::new());
+        let read_output = async {
             if let Some(stdout) = stdout {
-                drain(stdout, &mut said).await;
+                drain(stdout, &mut output).await;
             }
         };
-        let hear_errors = async {
+        let read_errors = async {
             if let Some(stderr) = stderr {
-                drain(stderr, &mut complained).await;
+                drain(stderr, &mut errors).await;
             }
         };
-        let (status, (), (), ()) = tokio::join!(self.child.wait(), say, hear, hear_errors);
-        said.extend(complained);
-        Ok((status?, String::from_utf8_lossy(&said).into_owned()))
+        let (status, (), (), ()) = tokio::join!(self.child.wait(), write, read_output, read_errors);
+        output.extend(errors);
+        Ok((status?, String::from_utf8_lossy(&output).into_owned()))
     }
 }
 
@@ -271,7 +271,7 @@ impl Drop for Hook {
     }
 }
 
-/// Keeps the beginning, and reads the rest too: a program must not stand still because nobody listens.
+/// Keeps the beginning, and reads the rest too, so that a full pipe does not block the program.
 async fn drain(mut from: impl tokio::io::AsyncRead + Unpin, kept: &mut Vec<u8>) {
     let _ = (&mut from).take(OUTPUT).read_to_end(kept).await;
     let _ = tokio::io::copy(&mut from, &mut tokio::io::sink()).await;

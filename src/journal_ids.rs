@@ -1,8 +1,8 @@
-//! What an administrator may want to find in the journal, each by an id that never changes. `journalctl MESSAGE_ID=…` finds
-//! them, `journalctl -x` explains them with `packaging/catalog/hermesd.catalog`.
+//! The ids of log entries that administrators may search for. They never change. `journalctl MESSAGE_ID=…` finds the
+//! entries, and `journalctl -x` explains them with `packaging/catalog/hermesd.catalog`.
 //!
-//! A line carries its id as the field `message_id`. At info it becomes a notice in the journal, so that
-//! `journalctl -p notice` shows these and no others.
+//! A log entry has its id in the field `message_id`. At level info, such an entry becomes a notice in the journal, so
+//! `journalctl -p notice` shows these and no other entries of level info.
 
 pub const READY: &str = "be983a710e6e4ceb8e330143dc6c7518";
 pub const STOPPING: &str = "4a5c31c0aecd4322b00e16d85e4752b2";
@@ -26,7 +26,7 @@ pub const CJK_INDEX_OFF: &str = "03750169d8574d8ebd791a3cc31b47e7";
 pub const AGENT_CRASHED: &str = "bc9355cd51304fa2914ebe9ac685f09b";
 pub const GATEWAY_TOOK_OVER: &str = "3322e619c0aa4337a4c8f19ee1d7075e";
 
-/// All of them, for the catalog.
+/// All ids, for the catalog.
 pub const ALL: [(&str, &str); 21] = [
     ("READY", READY),
     ("STOPPING", STOPPING),
@@ -63,7 +63,7 @@ mod tests {
         "/packaging/catalog/hermesd.catalog"
     );
 
-    /// The entries of the catalog by id, with their header and body; strict where journalctl only warns.
+    /// The entries of the catalog by id, with header and body. Panics where journalctl only warns.
     fn entries() -> BTreeMap<String, (Vec<String>, String)> {
         let text = std::fs::read_to_string(CATALOG).expect("a catalog");
         let mut entries = BTreeMap::new();
@@ -96,11 +96,7 @@ mod tests {
             }
             assert!(body.len() > 80, "{name} is not explained");
         }
-        assert_eq!(
-            entries.len(),
-            ALL.len(),
-            "the catalog has ids that nobody uses"
-        );
+        assert_eq!(entries.len(), ALL.len(), "the catalog has unknown ids");
     }
 
     #[test]
@@ -109,7 +105,7 @@ mod tests {
         assert_eq!(ids.len(), ALL.len());
     }
 
-    /// What journalctl itself says, where it is installed.
+    /// Skipped if journalctl is not installed.
     #[test]
     fn journalctl_takes_the_catalog() {
         let root = tempfile::tempdir().expect("a directory");

@@ -5,12 +5,12 @@
 //! The major components are, from the programs down to the plain types:
 //!
 //! - [`cli`]: hermesctl, one file or folder per verb. Start at [`cli::run`].
-//! - [`daemon`]: the life of the daemon: start, reload, drain, stop. Start at [`daemon::run`].
+//! - [`daemon`]: start, reload, drain and stop of the daemon. Start at [`daemon::run`].
 //! - [`control`]: the control socket: peers, connections, limits, one handler per verb.
 //! - [`views`]: converts domain types to wire types.
 //! - [`handoff`]: moves a session to a chat: the queue, the pipeline and its stages.
 //! - [`inbound`]: messages from chats: access, persisting, one queue per chat, commands, answers.
-//! - [`terminal`]: terminals that are attached to sessions.
+//! - [`terminal`]: attaches terminals to sessions.
 //! - [`delivery`]: sends to chats: composes replies, the ledger, the streamed preview, files.
 //! - [`turn`]: one turn of one session: the session lock, the agent with its timeouts, questions to the person.
 //! - [`platform`]: the [`platform::Platform`] trait, the registry that supervises adapters, and the adapters.
@@ -25,7 +25,7 @@
 //! - [`protocol`]: the wire types of the control socket.
 //! - [`domain`]: pure types and rules that all rooms share.
 //!
-//! The other modules are leaves: they name no room. (`manual` is for tests only.) A room names only rooms below it;
+//! The other modules are leaves: they name no room. (`manual` is for tests only.) A room names only rooms below it, and
 //! `tests/rooms.rs` checks that. ARCHITECTURE.md has the code map, the invariants and the decisions.
 
 pub mod agent;
@@ -65,5 +65,5 @@ pub mod turn;
 pub mod views;
 pub mod visible_text;
 
-/// Version shown by `--version`, in `hello` and in the status line.
+/// The version that `--version`, `hello` and the status show.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

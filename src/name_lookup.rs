@@ -1,5 +1,5 @@
-//! Resolves host names on threads of their own. A name server that does not answer holds `getaddrinfo` up for as long as
-//! it likes; on tokio's blocking pool that would hold up everything else there.
+//! Resolves host names on separate threads. `getaddrinfo` blocks while a name server does not answer, which would block
+//! everything else on tokio's blocking pool.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Look-ups at one time. Others wait, and are dropped when their request gives up.
+/// The limit of simultaneous look-ups. Others wait, and are dropped when their request gives up.
 const AT_ONCE: usize = 8;
 
 type LookUp = fn(&str) -> io::Result<Vec<SocketAddr>>;
 
-/// For reqwest's clients. Each has look-ups of its own: an agent's dead name does not hold up a platform's.
+/// The resolver of one HTTP client. Each client has its own, so an agent's dead host name does not block a platform.
 pub(crate) struct NameLookup {
     permits: Arc<Semaphore>,
     look_up: LookUp,
@@ -35,7 +35,7 @@ impl NameLookup {
 }
 
 fn system(name: &str) -> io::Result<Vec<SocketAddr>> {
-    // The port is the client's to say.
+    // The client sets the port.
     Ok((name, 0).to_socket_addrs()?.collect())
 }
 
@@ -48,7 +48,7 @@ impl Resolve for NameLookup {
             std::thread::Builder::new()
                 .name("name-lookup".into())
                 .spawn(move || {
-                    // Kept until the look-up ends, also when its caller has given up.
+                    // Held until the look-up ends, even if its caller has given up.
                     let _permit = permit;
                     let _ = reply.send(look_up(name.as_str()));
                 })?;

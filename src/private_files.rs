@@ -1,4 +1,4 @@
-//! Directories and files for their owner alone. Their modes are set and not only asked for, so the umask does not matter.
+//! Creates directories and files for their owner alone. Sets the modes explicitly, so the umask does not matter.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io;
@@ -10,7 +10,7 @@ use nix::unistd::{User, geteuid};
 pub(crate) const DIRECTORY: u32 = 0o700;
 pub(crate) const FILE: u32 = 0o600;
 
-/// Makes a directory and the missing ones above it, each with mode 0700. One that exists keeps its mode.
+/// Creates a directory and its missing parents, each with mode 0700. An existing directory keeps its mode.
 pub(crate) fn directory(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -20,13 +20,13 @@ pub(crate) fn directory(path: &Path) -> io::Result<()> {
     }
     match DirBuilder::new().mode(DIRECTORY).create(path) {
         Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(DIRECTORY)),
-        // Another process was faster.
+        // Another process created it meanwhile.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         Err(error) => Err(error),
     }
 }
 
-/// Makes a new file with mode 0600. An error where the name is taken, also by a link.
+/// Creates a file with mode 0600. Fails if the name exists, even as a link.
 pub(crate) fn new_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let file = options
@@ -39,7 +39,7 @@ pub(crate) fn new_file(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The person's own home, by the environment and by the system's list of users.
+/// The user's home directory, from the environment and from the user database.
 pub(crate) fn home_of_person() -> impl Iterator<Item = PathBuf> {
     let listed = User::from_uid(geteuid()).ok().flatten();
     std::env::home_dir()

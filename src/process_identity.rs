@@ -1,4 +1,4 @@
-//! Who holds a lease: this boot, this process, and when it started. A process id alone comes back.
+//! Identifies the process that holds a lease by boot id, process id and start time. A process id alone is reused.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -21,8 +21,8 @@ impl Identity {
         }
     }
 
-    /// Whether the process of this name is certainly gone. One of another boot, or of another machine that shares the
-    /// home, cannot be asked: its lease has to run out.
+    /// Whether this process has certainly ended. A process of another boot, or of another machine that shares the home,
+    /// cannot be checked: its lease has to expire.
     pub fn is_gone(owner: &str) -> bool {
         match Identity::parse(owner) {
             Some(owner) if owner.boot == boot_id() => start_time(owner.pid) != Some(owner.started),
@@ -53,12 +53,12 @@ fn boot_id() -> String {
         .unwrap_or_default()
 }
 
-/// The process that started this one, the one that started that, and so on.
+/// The parent of a process, its parent, and so on.
 pub fn ancestors(pid: u32) -> impl Iterator<Item = u32> {
     std::iter::successors(parent(pid), |pid| parent(*pid)).take(LONGEST_DESCENT)
 }
 
-/// Chains of processes are followed this far.
+/// The limit of ancestors.
 const LONGEST_DESCENT: usize = 64;
 
 fn parent(pid: u32) -> Option<u32> {
@@ -67,13 +67,13 @@ fn parent(pid: u32) -> Option<u32> {
     (parent > 0).then_some(parent)
 }
 
-/// The machine's own namespace of process ids has this inode, and all others are below it.
+/// The inode of the initial PID namespace. All others are below it.
 const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// Whether no process on this machine has this id, in any namespace. False where that cannot be seen.
+/// Whether no process on this machine has this id, in any namespace. False if that cannot be determined.
 pub fn is_nowhere(pid: i32) -> bool {
     let namespace = std::fs::metadata("/proc/self/ns/pid").map(|found| found.ino());
-    // In a namespace below the first, or where /proc hides the processes of other users, some are not seen.
+    // Some processes are invisible in other namespaces, and if /proc hides the processes of other users.
     if namespace.ok() != Some(FIRST_PID_NAMESPACE) || !Path::new("/proc/1/status").exists() {
         return false;
     }
@@ -92,17 +92,17 @@ pub fn is_nowhere(pid: i32) -> bool {
     !statuses.flat_map(std::fs::read_to_string).any(has_id)
 }
 
-/// Whether a process has ended and only waits for its parent to notice.
+/// Whether a process has ended but its parent has not waited for it.
 pub fn is_zombie(pid: i32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ")
         .is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
 
-/// In clock ticks since boot; `None` when there is no such process (a zombie is none any more).
+/// The start time in clock ticks since boot. `None` if there is no such process, or only a zombie.
 pub fn start_time(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may hold anything, so count from its end.
+    // The name in parentheses may contain anything, so count from its end.
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     if fields.first() == Some(&"Z") {
         return None;
@@ -144,7 +144,7 @@ mod tests {
         let namespace = std::fs::metadata("/proc/self/ns/pid").expect("a namespace");
         let sees_all = namespace.ino() == FIRST_PID_NAMESPACE;
         assert_eq!(is_nowhere(i32::MAX), sees_all);
-        // One that has ended counts no more, also before its parent has noticed.
+        // A zombie does not count.
         let mut child = std::process::Command::new("true").spawn().expect("a child");
         let pid = i32::try_from(child.id()).expect("a process id");
         while !is_zombie(pid) {

@@ -1,4 +1,4 @@
-//! So many at one go, and then so many a second: what is done because of others costs no more, however much they do.
+//! Limits work that other programs cause, by a burst and a rate, however much they do.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +8,9 @@ use tokio::time::sleep_until;
 #[derive(Debug, Clone)]
 pub(super) struct Ration {
     burst: u32,
-    /// One more is saved up in this time.
+    /// The time in which one unit is regained.
     every: Duration,
-    /// When all will be saved up again.
+    /// When the whole burst is available again.
     full_at: Option<Instant>,
 }
 
@@ -23,18 +23,18 @@ impl Ration {
         }
     }
 
-    /// Takes one, and says how long to rest before it is used.
+    /// Takes one unit. Returns how long to wait before you use it.
     pub(super) fn take(&mut self, now: Instant) -> Duration {
         self.spend(now, 1)
     }
 
-    /// Whether most of it is left.
+    /// Whether more than half of the burst is available.
     pub(super) fn is_plenty(&self, now: Instant) -> bool {
         let spent = self.full_at.map(|at| at.saturating_duration_since(now));
         spent.is_none_or(|spent| spent < self.every * (self.burst / 2))
     }
 
-    /// Takes what costs as much as `times` of them.
+    /// Takes `times` units. Returns how long to wait before you use them.
     pub(super) fn spend(&mut self, now: Instant, times: u32) -> Duration {
         let full_at = self.full_at.unwrap_or(now).max(now) + self.every * times;
         self.full_at = Some(full_at);
@@ -42,16 +42,16 @@ impl Ration {
     }
 }
 
-/// The queue's passes because of other programs' commits. Those that find nothing to do may take a tenth of a second at one
-/// go, and then a twentieth of the time.
+/// Limits the queue's passes that other programs' commits cause. Passes that find no work may take a tenth of a second
+/// at once, and then a twentieth of the time.
 #[derive(Debug)]
 pub(super) struct Passes {
     ration: Ration,
-    /// The next one comes no sooner.
+    /// The earliest time of the next pass.
     from: Instant,
 }
 
-/// What they are counted in; the longest counts as so many.
+/// The unit in which passes are counted, and the limit of units per pass.
 const PART: Duration = Duration::from_micros(100);
 const MOST_PARTS: u128 = 100;
 
@@ -65,9 +65,9 @@ impl Default for Passes {
 }
 
 impl Passes {
-    /// Resolves when `commits` says that there are any, and a pass is due.
+    /// Resolves when a pass is due and `commits` has a notification.
     pub(super) async fn next(&self, commits: &Notify) {
-        // In this order: what is dropped while it rests has taken no news.
+        // In this order: if this future is dropped while it sleeps, no notification is lost.
         sleep_until(self.from.into()).await;
         commits.notified().await;
     }
@@ -89,16 +89,16 @@ mod tests {
     #[test]
     fn a_few_come_at_once_and_many_come_in_time() {
         let (mut ration, start) = (Ration::of(5, EVERY), Instant::now());
-        let rests: Vec<_> = (0..7).map(|_| ration.take(start)).collect();
-        assert_eq!(rests[..5], [Duration::ZERO; 5]);
-        assert_eq!(rests[5..], [EVERY, EVERY * 2]);
-        // However long it goes on: a thousand more, each used when it was allowed.
+        let needs_time_to_stop: Vec<_> = (0..7).map(|_| ration.take(start)).collect();
+        assert_eq!(needs_time_to_stop[..5], [Duration::ZERO; 5]);
+        assert_eq!(needs_time_to_stop[5..], [EVERY, EVERY * 2]);
+        // The rate holds for a thousand more, each used when it is allowed.
         let (mut now, begun) = (start + EVERY * 2, start + EVERY * 2);
         for _ in 0..1000 {
             now += ration.take(now);
         }
         assert_eq!(now - begun, EVERY * 1000);
-        // After a while without any, a few come at once again.
+        // After a pause, the burst is available again.
         let later = now + Duration::from_secs(1);
         assert!(ration.is_plenty(later));
         assert!((0..5).all(|_| ration.take(later).is_zero()));
@@ -110,7 +110,7 @@ mod tests {
     fn passes_that_find_nothing_push_the_next_one_back() {
         let mut passes = Passes::default();
         let start = passes.from;
-        // Each counts as at least one part. The burst is spent long before so many.
+        // Each counts as at least one unit, so the burst is used up early.
         for _ in 0..100_000 {
             passes.was_fruitless(Instant::now());
         }

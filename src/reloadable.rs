@@ -1,4 +1,4 @@
-//! Something that a reload exchanges while others use it. Whoever has taken it goes on with what they have.
+//! Holds a value that a reload replaces. Code that has already read the value continues with the old one.
 
 use std::sync::{Arc, RwLock};
 
@@ -15,7 +15,7 @@ impl<T> Reloadable<T> {
         current.unwrap_or_else(|e| e.into_inner()).clone()
     }
 
-    /// Returns what was there before.
+    /// Returns the old value.
     pub(crate) fn set(&self, value: T) -> Arc<T> {
         let mut current = self.0.write().unwrap_or_else(|e| e.into_inner());
         std::mem::replace(&mut current, Arc::new(value))

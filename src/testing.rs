@@ -1,4 +1,4 @@
-//! What unit tests share.
+//! Helpers for unit tests.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// The processor time that the calling thread has used. A busy machine does not change it, as it changes the time of day.
+/// The processor time of the calling thread. Unlike wall-clock time, it does not depend on the machine's load.
 pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock of the thread");
     Duration::from(time)
 }
 
-/// A page that a log is written on.
+/// A buffer for a log.
 #[derive(Clone, Default)]
 pub(crate) struct Page(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! From the domain to the wire. hermesctl uses these too when it works without a daemon, so that both look alike.
+//! Converts domain types to wire types, for the daemon, and for hermesctl when it works without a daemon.
 
 use serde_json::Value;
 
@@ -18,11 +18,11 @@ use crate::protocol::{
 use crate::sessions::ChosenBy;
 use crate::store::{Hit, LocalMessage, LocalThread, Person};
 
-/// What a page of a transcript may take, so that it fits a frame with room to spare.
+/// The size limit of a page of a transcript. It fits into a frame with room to spare.
 const PAGE_BYTES: usize = MAX_FRAME / 2;
-/// One message may take this much of it; the rest is cut, and says so.
+/// The size limit of one message. A longer one is cut, and says so.
 const MESSAGE_BYTES: usize = MAX_FRAME / 8;
-/// What a listing shows of a note.
+/// How many characters of a note a listing shows.
 const LISTED_NOTE: usize = 200;
 
 pub fn session(session: &Session) -> SessionView {
@@ -58,7 +58,7 @@ pub fn hit(hit: &Hit) -> HitView {
     }
 }
 
-/// The last messages of those that are wished for that fit a frame.
+/// The newest of the requested messages that fit into a frame.
 pub fn transcript(of: &Session, transcript: &Transcript, wish: &TranscriptWish) -> TranscriptView {
     let (last, before) = (wish.last, wish.before);
     let mut messages = Vec::new();
@@ -89,7 +89,7 @@ pub fn transcript(of: &Session, transcript: &Transcript, wish: &TranscriptWish) 
     }
 }
 
-/// All of it, whatever its size: not for the socket.
+/// The whole transcript. It may be too large for the socket.
 pub fn whole_transcript(of: &Session, transcript: &Transcript) -> TranscriptView {
     TranscriptView {
         session: session(of),
@@ -98,7 +98,7 @@ pub fn whole_transcript(of: &Session, transcript: &Transcript) -> TranscriptView
     }
 }
 
-/// Cut to fit a frame.
+/// A message, cut to fit into a frame.
 fn message(message: &Message) -> MessageView {
     let mut view = whole_message(message);
     match &message.content {
@@ -141,7 +141,7 @@ pub fn shortened(text: &str) -> String {
     format!("{}… ({} bytes more)", &text[..cut], text.len() - cut)
 }
 
-/// The parts that fit a frame together. What is cut says how much is missing.
+/// The parts that fit into a frame together. A part that is cut says how much is missing.
 fn subject(parts: &[QuestionPart]) -> Vec<SubjectView> {
     let mut room = MESSAGE_BYTES;
     let mut views: Vec<SubjectView> = Vec::new();
@@ -163,7 +163,7 @@ fn subject(parts: &[QuestionPart]) -> Vec<SubjectView> {
     views
 }
 
-/// The answer to a request, which also says how a session was chosen that the asker did not name.
+/// The answer to a request. It also says how the session was chosen, if the request did not name it.
 pub fn requested_handoff(handoff: &Handoff, chosen_by: Option<ChosenBy>) -> HandoffView {
     HandoffView {
         chosen_by: chosen_by.map(|by| by.as_str().to_owned()),
@@ -215,6 +215,7 @@ pub fn platform(status: PlatformStatus) -> PlatformView {
         detail: status.detail,
         home_channel: status.home.map(|home| home.name.unwrap_or(home.chat_id)),
         owner: status.owner,
+        configured: status.configured,
         since: status.since,
     }
 }
@@ -228,7 +229,7 @@ pub fn local_thread(thread: LocalThread) -> LocalThreadView {
     }
 }
 
-/// The newest that fit a frame, in the order they were said.
+/// The newest messages that fit into a frame, in order.
 pub fn local_messages(messages: Vec<LocalMessage>) -> Vec<LocalMessageView> {
     let mut bytes = 0;
     let fits = |view: &LocalMessageView| {
@@ -245,7 +246,7 @@ pub fn local_messages(messages: Vec<LocalMessage>) -> Vec<LocalMessageView> {
     views
 }
 
-/// One line of a listing; `show` has the reply and the whole note.
+/// One row of a listing, without the reply and with a shortened note.
 pub fn listed_handoff(handoff_: &Handoff) -> HandoffView {
     let mut view = handoff(&Handoff {
         reply: None,
@@ -266,8 +267,8 @@ pub fn local_message(message: LocalMessage) -> LocalMessageView {
     }
 }
 
-pub fn event(told: &PublishedEvent) -> EventView {
-    let event = match told.event.clone() {
+pub fn event(published: &PublishedEvent) -> EventView {
+    let event = match published.event.clone() {
         Event::HandoffRequested {
             id,
             session_id,
@@ -417,8 +418,8 @@ pub fn event(told: &PublishedEvent) -> EventView {
         },
     };
     EventView {
-        seq: told.seq,
-        at: told.at,
+        seq: published.seq,
+        at: published.at,
         event,
     }
 }

@@ -1,5 +1,5 @@
-//! Makes characters visible that a reader would not see: control, format and direction characters, and spaces that are
-//! not the plain one. A text that asks for approval shows every character of what it asks about.
+//! Makes hidden characters visible: control, format and direction characters, and all spaces but the plain one. A
+//! question for approval has to show every character of its subject.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     coded(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'))
 }
 
-/// The same on one line.
+/// Like [`visible`], but line ends and tabs become codes too.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
     coded(text, is_hidden)
 }
 
-/// Words in which people may use joiners, marks and wide spaces: only control characters and those that reorder or break
-/// lines become codes.
+/// For text of people, who may use joiners, marks and wide spaces. Only control characters, and characters that reorder
+/// or break lines, become codes.
 pub fn printable(text: &str) -> Cow<'_, str> {
     coded(text, |c| {
         (c.is_control() && !matches!(c, '\n' | '\t')) || steers(c)
@@ -49,7 +49,7 @@ fn coded(text: &str, is_coded: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Changes the direction of the text, or begins a line.
+/// Whether the character changes the direction of the text, or begins a line.
 fn steers(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{2028}' | '\u{2029}')
 }
@@ -58,7 +58,7 @@ fn is_hidden(c: char) -> bool {
     c.is_control() || (c != ' ' && c.is_whitespace()) || is_format(c)
 }
 
-/// Format characters and others that fonts show as nothing.
+/// Format characters, and others that fonts do not show.
 fn is_format(c: char) -> bool {
     matches!(c,
         '\u{ad}'

@@ -104,13 +104,14 @@ fn add_numbers(report: &mut Report, numbers: &Numbers) {
         );
     }
     let (megabytes, percent) = (Unit::Megabytes, Unit::Percent);
-    for (when, resident) in [
-        ("fresh", numbers.fresh.resident),
-        ("after one burst", numbers.first_burst),
-        ("after all bursts", numbers.after.resident),
+    for (when, memory) in [
+        ("fresh", numbers.fresh.memory),
+        ("after one burst", numbers.first_burst.unwrap_or_default()),
+        ("after all bursts", numbers.after.memory),
     ] {
-        let metric = format!("resident, {when}");
-        row(&metric, megabytes, resident, Some(RESIDENT));
+        let [resident, anonymous] = ["resident", "anonymous"].map(|what| format!("{what}, {when}"));
+        row(&resident, megabytes, memory.resident, Some(RESIDENT));
+        row(&anonymous, megabytes, memory.anonymous, None);
     }
     row("CPU, fresh", percent, numbers.fresh.cpu, Some(IDLE_CPU));
     row(

@@ -26,6 +26,15 @@ pub(crate) struct Daemon {
     log: PathBuf,
 }
 
+/// Memory of a daemon, in MB.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Memory {
+    /// All that is in memory, with the pages of the program and of the database's index that the system can drop.
+    pub(crate) resident: f64,
+    /// What the daemon has allocated.
+    pub(crate) anonymous: f64,
+}
+
 impl Daemon {
     /// Starts hermesd and connects as soon as it answers. Returns the time from the one to the other, too.
     pub(crate) async fn start(home: &Home) -> Outcome<(Daemon, Client, Duration)> {
@@ -94,16 +103,19 @@ impl Daemon {
         }
     }
 
-    /// Resident memory in MB.
-    pub(crate) fn resident(&self) -> Outcome<f64> {
+    pub(crate) fn memory(&self) -> Outcome<Memory> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
-        let kilobytes: f64 = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .and_then(|rest| rest.split_whitespace().next())
-            .ok_or("no VmRSS in /proc")?
-            .parse()?;
-        Ok(kilobytes / 1024.0)
+        let megabytes = |name: &str| -> Outcome<f64> {
+            let mut lines = status.lines();
+            let line = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            let line = line.ok_or_else(|| format!("no {name} in /proc"))?;
+            let kilobytes = line.split_whitespace().next().ok_or("no number in /proc")?;
+            Ok(kilobytes.parse::<f64>()? / 1024.0)
+        };
+        Ok(Memory {
+            resident: megabytes("VmRSS")?,
+            anonymous: megabytes("RssAnon")?,
+        })
     }
 
     /// Processor time since its start, in seconds.

@@ -70,7 +70,7 @@ async fn next_event(client: &Client) -> Outcome<EventKind> {
     }
 }
 
-/// Waits until this session's handoff is told to have ended; returns its id.
+/// Waits until the end of this session's handoff is published, and returns its id.
 async fn end_of(client: &Client, wanted: &str) -> Outcome<i64> {
     loop {
         if let EventKind::HandoffEnded {
@@ -195,7 +195,7 @@ pub(crate) async fn burst_waited(daemon: &Daemon, sessions: &[String]) -> Outcom
     Ok(began.elapsed())
 }
 
-/// All at once over one connection that subscribed, until the last is told to have ended.
+/// All at once over one connection that subscribed, until the end of the last is published.
 pub(crate) async fn burst_told(daemon: &Daemon, sessions: &[String]) -> Outcome<Duration> {
     let client = Arc::new(daemon.connect().await?);
     subscribe(&client, "handoff.ended").await?;

@@ -4,7 +4,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, Memory};
 use crate::drive;
 use crate::home::{Home, Kind, Purpose};
 use crate::report::Samples;
@@ -35,15 +35,15 @@ pub(crate) struct Numbers {
     /// Does not depend on what else is in the database; only the small one is asked.
     pub(crate) transcript: Samples,
     pub(crate) fresh: Idle,
-    /// MB resident right behind the first burst.
-    pub(crate) first_burst: f64,
+    /// Right after the first burst.
+    pub(crate) first_burst: Option<Memory>,
     pub(crate) after: Idle,
 }
 
-/// A daemon that has nothing to do: MB resident, and percent of one core.
+/// A daemon that has nothing to do: its memory, and percent of one core.
 #[derive(Default)]
 pub(crate) struct Idle {
-    pub(crate) resident: f64,
+    pub(crate) memory: Memory,
     pub(crate) cpu: f64,
 }
 
@@ -63,7 +63,7 @@ impl Numbers {
             burst_waits: Samples::default(),
             transcript: Samples::default(),
             fresh: Idle::default(),
-            first_burst: 0.0,
+            first_burst: None,
             after: Idle::default(),
         }
     }
@@ -149,7 +149,7 @@ async fn idle(daemons: &[Daemon], scale: &Scale) -> Outcome<Vec<Idle>> {
     let watched = began.elapsed().as_secs_f64();
     let look = |(daemon, before): (&Daemon, f64)| {
         Ok(Idle {
-            resident: daemon.resident()?,
+            memory: daemon.memory()?,
             cpu: (daemon.processor_time()? - before) / watched * 100.0,
         })
     };
@@ -202,8 +202,8 @@ async fn bursts(daemons: &[Daemon], scale: &Scale, numbers: &mut [Numbers]) -> O
         for (daemon, numbers) in daemons.iter().zip(&mut *numbers) {
             let time = in_time(drive::burst_told(daemon, told)).await?;
             numbers.burst_told.add(time);
-            if numbers.first_burst == 0.0 {
-                numbers.first_burst = daemon.resident()?;
+            if numbers.first_burst.is_none() {
+                numbers.first_burst = Some(daemon.memory()?);
             }
             let time = in_time(drive::burst_waited(daemon, waits)).await?;
             numbers.burst_waits.add(time);

@@ -1,5 +1,5 @@
-//! What stands in the files that a person sent along, for agents that take more than words. What cannot be read, or is
-//! too large, stays the words that it is anyway, and the turn goes on.
+//! Reads the files that a person attached, for agents that accept more than text. A file that cannot be read or is too
+//! large is skipped: the message names it anyway, and the turn continues.
 
 use std::io;
 use std::path::Path;
@@ -10,17 +10,17 @@ use tokio::io::AsyncReadExt;
 
 use crate::domain::{Attachment, FileKind};
 
-/// The largest file that goes to an agent.
+/// The size limit of a file.
 const LARGEST: u64 = 5 << 20;
-/// The most pictures that go along with one message.
+/// The limit of pictures per message.
 pub(super) const MOST_IMAGES: usize = 10;
-/// The longest text that does.
+/// The size limit of a text file.
 const LONGEST_TEXT: usize = 64 << 10;
 
-/// All of a file. `None`: it cannot be read, or there is nothing in it, or too much.
+/// The whole file. `None` if it cannot be read, is empty or is too large.
 pub(super) async fn content(attachment: &Attachment) -> Option<Vec<u8>> {
     if size(attachment).await? > LARGEST {
-        tracing::info!(file = ?attachment.path, "too large to be given to the agent");
+        tracing::info!(file = ?attachment.path, "attachment too large for the agent");
         return None;
     }
     match read(&attachment.path).await {
@@ -29,12 +29,12 @@ pub(super) async fn content(attachment: &Attachment) -> Option<Vec<u8>> {
     }
 }
 
-/// How large it is. `None`: it is no more, or no file.
+/// `None` if the path is gone or not a regular file.
 pub(super) async fn size(attachment: &Attachment) -> Option<u64> {
     match tokio::fs::metadata(&attachment.path).await {
         Ok(file) if file.is_file() => Some(file.len()),
-        // Opening it might take for ever.
-        Ok(_) => unread(attachment, &io::Error::other("it is no file")),
+        // Opening a pipe could block forever.
+        Ok(_) => unread(attachment, &io::Error::other("not a regular file")),
         Err(error) => unread(attachment, &error),
     }
 }
@@ -48,7 +48,7 @@ async fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 fn unread<T>(attachment: &Attachment, error: &io::Error) -> Option<T> {
     let file = &attachment.path;
-    tracing::warn!(%error, ?file, "what was sent along cannot be read: the agent gets the words about it");
+    tracing::warn!(%error, ?file, "attachment cannot be read, agent gets only its description");
     None
 }
 
@@ -56,7 +56,8 @@ pub(super) fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// The type of a picture that models know. Its first bytes say it better than its sender: vendors compare them.
+/// The type of a picture that models accept. The first bytes take precedence over the declared type, because vendors
+/// check them.
 pub(super) fn image_type(attachment: &Attachment, bytes: &[u8]) -> Option<&'static str> {
     if !matches!(attachment.kind, FileKind::Image | FileKind::File) {
         return None;
@@ -72,7 +73,6 @@ pub(super) fn image_type(attachment: &Attachment, bytes: &[u8]) -> Option<&'stat
     }
 }
 
-/// The type of something to listen to.
 pub(super) fn audio_type(attachment: &Attachment, bytes: &[u8]) -> Option<String> {
     if !matches!(attachment.kind, FileKind::Voice | FileKind::Audio) {
         return None;
@@ -91,13 +91,11 @@ pub(super) fn audio_type(attachment: &Attachment, bytes: &[u8]) -> Option<String
     Some(known.to_owned())
 }
 
-/// A container whose content says of itself what it is.
 fn is_riff(bytes: &[u8], of: &[u8; 4]) -> bool {
     bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(of)
 }
 
-/// What there is to read in a file that is meant to be read: by its type or its name, since a document of another kind
-/// may look like text, too.
+/// The content of a text file. Its type or name has to say that it is text, because other documents may look like text.
 pub(super) fn text(attachment: &Attachment, bytes: Vec<u8>) -> Option<String> {
     if bytes.len() > LONGEST_TEXT || !is_meant_to_be_read(attachment) {
         return None;
@@ -118,7 +116,7 @@ fn is_meant_to_be_read(attachment: &Attachment) -> bool {
     declared.starts_with("text/") || TYPES.contains(&suffix) || EXTENSIONS.contains(&extension)
 }
 
-/// Of the many types that are not called text.
+/// Subtypes of text formats whose type is not `text`.
 const TYPES: [&str; 16] = [
     "ecmascript",
     "graphql",
@@ -138,8 +136,7 @@ const TYPES: [&str; 16] = [
     "yaml",
 ];
 
-/// Of the files that platforms have no type for: source code and its kin. A file without a dot is called by its whole
-/// name.
+/// Extensions of text files that platforms have no type for. A file without a dot is compared by its whole name.
 #[rustfmt::skip]
 const EXTENSIONS: [&str; 93] = [
     "bash", "bat", "c", "cc", "cfg", "clj", "cmake", "conf", "cpp", "cs", "css", "csv", "dart", "diff", "dockerfile",
@@ -157,10 +154,10 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// The smallest thing that counts as a picture here.
+    /// Enough bytes to be recognised as a picture.
     pub(in crate::agent) const PNG: &[u8] = b"\x89PNG\r\n\x1a\n and so on";
 
-    /// A file in a directory that is gone with it.
+    /// A temporary directory with files.
     pub(in crate::agent) struct Files(tempfile::TempDir);
 
     impl Files {
@@ -291,7 +288,7 @@ pub(super) mod tests {
         assert_eq!(content(&empty).await, None);
         std::fs::remove_file(&fits.path).unwrap();
         assert_eq!(content(&fits).await, None);
-        // Whoever opens it waits for somebody to write.
+        // Opening a pipe blocks until there is a writer.
         nix::unistd::mkfifo(&fits.path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(content(&fits).await, None);
     }

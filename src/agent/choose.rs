@@ -1,4 +1,4 @@
-//! Which agents there are, and which one answers.
+//! Builds the configured agents and chooses which one answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use super::{Agent, Program};
 use crate::config::{AgentConfig, Config};
 use crate::store::Store;
 
-/// An agent, or why there is none under its name.
+/// An agent, or why it is not available.
 #[derive(Clone)]
 pub enum AgentState {
     Ready(Arc<dyn Agent>),
-    /// With what to do about it.
+    /// Says what to do about it.
     Missing(String),
 }
 
@@ -42,7 +42,6 @@ impl Agents {
         }
     }
 
-    /// What the configuration says.
     pub fn configured(config: &Config, store: &Store) -> Agents {
         let settings = &config.agent;
         let echo = Echo {
@@ -57,14 +56,14 @@ impl Agents {
         ]);
         let is_ready = |name: &str| matches!(all.get(name), Some(AgentState::Ready(_)));
         let default = match settings.default.as_str() {
-            "auto" => BY_ITSELF.into_iter().find(|name| is_ready(name)),
+            "auto" => AUTOMATIC.into_iter().find(|name| is_ready(name)),
             named => Some(named),
         };
         let default = default.unwrap_or("echo").to_owned();
         Agents::new(all, &default, settings.by_platform.clone())
     }
 
-    /// A house with one agent.
+    /// A set of one agent.
     pub fn only(agent: Arc<dyn Agent>) -> Agents {
         let name = agent.name();
         Agents::new(
@@ -79,7 +78,7 @@ impl Agents {
     }
 
     pub fn all(&self) -> impl Iterator<Item = (&'static str, &AgentState)> {
-        self.all.iter().map(|(name, standing)| (*name, standing))
+        self.all.iter().map(|(name, state)| (*name, state))
     }
 
     /// The agent of this name, or why there is none.
@@ -87,7 +86,7 @@ impl Agents {
         match self.all.get(name) {
             Some(AgentState::Ready(agent)) => Ok(agent.clone()),
             Some(AgentState::Missing(why)) => {
-                Err(format!("the agent {name} cannot be used: {why}"))
+                Err(format!("the agent {name} is not available: {why}"))
             }
             None => Err(format!(
                 "there is no agent called {name:?}: choose one of {}",
@@ -96,7 +95,7 @@ impl Agents {
         }
     }
 
-    /// Who answers: the one that the session is remembered with, else the platform's, else the default.
+    /// The agent stored for the session, else the platform's, else the default.
     pub fn choose(
         &self,
         remembered: Option<&str>,
@@ -106,39 +105,39 @@ impl Agents {
         self.get(remembered.or(of_platform).unwrap_or(&self.default))
     }
 
-    /// Others have taken their place: each is closed when the last turn that it is at has ended.
+    /// Closes each agent when its last turn has ended. Called after a reload has replaced the agents.
     pub async fn retire(&self) {
-        for standing in self.all.values() {
-            let AgentState::Ready(agent) = standing else {
+        for state in self.all.values() {
+            let AgentState::Ready(agent) = state else {
                 continue;
             };
             while Arc::strong_count(agent) > 1 {
-                tokio::time::sleep(LOOK_AGAIN).await;
+                tokio::time::sleep(RETIRE_CHECK).await;
             }
             agent.close().await;
         }
     }
 
     pub async fn close(&self) {
-        for standing in self.all.values() {
-            if let AgentState::Ready(agent) = standing {
+        for state in self.all.values() {
+            if let AgentState::Ready(agent) = state {
                 agent.close().await;
             }
         }
     }
 }
 
-/// How often it is looked whether an agent that is to be closed still answers.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The interval of checks whether a retired agent still has a turn.
+const RETIRE_CHECK: Duration = Duration::from_secs(1);
 
-/// Which agent is the default when nobody says: the first of these that is ready.
-const BY_ITSELF: [&str; 3] = ["hermes", "openai", "echo"];
+/// If no default is configured, the first of these that is ready is the default.
+const AUTOMATIC: [&str; 3] = ["hermes", "openai", "echo"];
 
 fn hermes(config: &Config) -> AgentState {
     let settings = &config.agent;
     let Some(python) = settings.hermes_python.clone().or_else(hermes::python) else {
         let why =
-            "no Hermes is installed here: put `hermes` on the path, or set agents.hermes.python";
+            "Hermes is not installed here: put `hermes` on the path, or set agents.hermes.python";
         return AgentState::Missing(why.into());
     };
     let python = python.display().to_string();

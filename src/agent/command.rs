@@ -1,5 +1,5 @@
-//! Any program as an agent: one JSON object on its standard input, the reply on its standard output, as plain text or as
-//! JSON lines. One process a turn.
+//! Answers with any program, one process per turn. The program reads one JSON object from standard input and writes the
+//! reply to standard output, as plain text or as JSON lines.
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use crate::domain::Attachment;
 use crate::domain::Reply;
 use crate::domain::transcript::{Content, Message};
 
-/// The longest reply that is taken.
+/// The size limit of a reply.
 const LONGEST_REPLY: usize = 4 << 20;
 
 pub struct CommandAgent {
@@ -28,11 +28,11 @@ enum Line {
     Delta {
         text: String,
     },
-    /// All of it; without one, the pieces are the reply.
+    /// The whole reply. Without this line, the pieces are the reply.
     Reply {
         text: String,
     },
-    /// A sign of life.
+    /// Activity that is not part of the reply.
     Status {},
     Error {
         message: String,
@@ -54,29 +54,29 @@ impl Agent for CommandAgent {
         let mut process = self.program.start()?;
         let (mut stdin, mut stdout) = process.pipes()?;
         let input = input(&prompt).to_string();
-        let tell = async {
-            // A program need not read what it is told.
+        let write = async {
+            // A program need not read its input.
             let _ = stdin.write_all(input.as_bytes()).await;
             let _ = stdin.write_all(b"\n").await;
             drop(stdin);
         };
         let mut reading = Reading::default();
-        let hear = async {
+        let read = async {
             let mut chunk = vec![0; 16 << 10];
             loop {
                 match stdout.read(&mut chunk).await {
                     Ok(0) | Err(_) => return reading.end(sink),
-                    Ok(n) => reading.take(&chunk[..n], sink)?,
+                    Ok(n) => reading.feed(&chunk[..n], sink)?,
                 }
             }
         };
-        let heard = async { tokio::join!(tell, hear).1 };
-        tokio::pin!(heard);
+        let reply = async { tokio::join!(write, read).1 };
+        tokio::pin!(reply);
         let (reply, ended) = tokio::select! {
-            reply = &mut heard => (reply?, process.ended().await),
-            // What it has started may hold its output open for ever; that ends with it.
-            ended = process.ended() => (heard.await?, ended),
-            // The process ends with its group when it is dropped.
+            text = &mut reply => (text?, process.ended().await),
+            // Its children may hold its output open. They are killed with its group.
+            ended = process.ended() => (reply.await?, ended),
+            // Dropping the process kills its group.
             () = cancel.cancelled() => return Err(AgentError::Cancelled),
         };
         ended?;
@@ -84,7 +84,6 @@ impl Agent for CommandAgent {
     }
 }
 
-/// What the program is told.
 fn input(prompt: &Prompt<'_>) -> Value {
     let session = prompt.session;
     json!({
@@ -132,7 +131,7 @@ fn message(message: &Message) -> Value {
     value
 }
 
-/// How many bytes at the end are the beginning of a character.
+/// The number of bytes at the end that are the beginning of a character.
 fn unfinished(bytes: &[u8]) -> usize {
     let last = bytes.utf8_chunks().last();
     let torn = last.map_or(&[][..], |chunk| chunk.invalid());
@@ -142,7 +141,7 @@ fn unfinished(bytes: &[u8]) -> usize {
     }
 }
 
-/// What comes from the program. Its first line tells whether it speaks in JSON.
+/// Parses the output of the program. Its first line decides whether the output is JSON lines.
 #[derive(Default)]
 struct Reading {
     bytes: Vec<u8>,
@@ -152,19 +151,19 @@ struct Reading {
 }
 
 impl Reading {
-    fn take(&mut self, chunk: &[u8], sink: &dyn Sink) -> Result<(), AgentError> {
+    fn feed(&mut self, chunk: &[u8], sink: &dyn Sink) -> Result<(), AgentError> {
         self.bytes.extend_from_slice(chunk);
         if self.bytes.len() + self.reply.len() > LONGEST_REPLY {
             let limit = LONGEST_REPLY >> 20;
             return Err(AgentError::Failed(format!(
-                "its reply is longer than {limit} MiB"
+                "the reply is longer than {limit} MiB"
             )));
         }
         let first = self.bytes.iter().find(|b| !b.is_ascii_whitespace());
         if self.in_json.is_none() && first.is_some_and(|first| *first != b'{') {
             self.in_json = Some(false);
         }
-        // Words that are clearly no JSON need not wait for the end of their line, nor come one line at a time.
+        // Text that is certainly not JSON does not wait for the end of its line.
         if self.in_json == Some(false) {
             let whole = self.bytes.len() - unfinished(&self.bytes);
             let piece: Vec<u8> = self.bytes.drain(..whole).collect();
@@ -203,7 +202,7 @@ impl Reading {
             Err(error) => {
                 let shown: String = line.trim().chars().take(200).collect();
                 return Err(AgentError::Failed(format!(
-                    "it began in JSON lines, and this is none ({error}): {shown}"
+                    "the program writes JSON lines, but this line is not valid ({error}): {shown}"
                 )));
             }
         }

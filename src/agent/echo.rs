@@ -1,5 +1,5 @@
-//! The embedded agent: offline and deterministic. It shows that it was given the whole transcript, so that everything
-//! can be tried on a machine with no model.
+//! Answers offline and deterministically, so that you can try hermesd without a model. The reply proves that the agent
+//! got the whole transcript.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::domain::transcript::{Message, Role, Transcript};
 
 #[derive(Debug, Clone, Default)]
 pub struct Echo {
-    /// The pause behind each word, for those who want to see an answer stream.
+    /// The pause after each word, to make streaming visible.
     pub pace: Option<Duration>,
 }
 
@@ -57,10 +57,10 @@ fn welcome(prompt: &Prompt<'_>) -> String {
         prompt.session.name(),
         summary(prompt.transcript)
     )];
-    if let Some(last) = last_words(prompt.transcript, Role::User) {
+    if let Some(last) = last_message(prompt.transcript, Role::User) {
         lines.push(format!("You last said: {last}"));
     }
-    if let Some(last) = last_words(prompt.transcript, Role::Assistant) {
+    if let Some(last) = last_message(prompt.transcript, Role::Assistant) {
         lines.push(format!("I last said: {last}"));
     }
     lines.push("Go on whenever you like.".into());
@@ -102,7 +102,7 @@ fn summary(transcript: &Transcript) -> String {
     )
 }
 
-fn last_words(transcript: &Transcript, role: Role) -> Option<String> {
+fn last_message(transcript: &Transcript, role: Role) -> Option<String> {
     let said = transcript
         .messages
         .iter()

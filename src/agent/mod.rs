@@ -1,4 +1,4 @@
-//! Agents: what answers. The rest of the house knows the [`Agent`] trait; each kind has a room of its own.
+//! Runs the agents that answer. The other rooms use the [`Agent`] trait and choose an agent through [`Agents`].
 
 pub mod acp;
 mod attachment_content;
@@ -20,43 +20,42 @@ use crate::domain::transcript::Transcript;
 use crate::domain::{Attachment, Session};
 use crate::domain::{Question, QuestionAnswer, Reply, TranscriptWriter};
 
-/// The session of a probe, which no row ever has.
+/// The session id of a probe. No row has it.
 pub const PROBE: &str = "probe";
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// With a reason that a person can act on.
+    /// The reason tells a person what to do.
     #[error("{0}")]
     Failed(String),
     #[error("the turn was cancelled")]
     Cancelled,
 }
 
-/// One question to an agent: who asks, all that was said before, and the new words.
+/// The input of one turn.
 pub struct Prompt<'a> {
     pub session: &'a Session,
     pub transcript: &'a Transcript,
-    /// As they stand in the transcript, and so with a line for each attachment: whoever takes only words has them all.
+    /// The text as in the transcript. It names each attachment, for agents that accept only text.
     pub message: &'a str,
-    /// What came along with the words.
     pub attachments: &'a [Attachment],
-    /// The words are the notice of a handoff, not a person's.
+    /// The message is the notice of a handoff, not a person's text.
     pub handoff: bool,
 }
 
-/// Where an agent puts the pieces of its reply as they come, and how it reaches the person.
+/// Receives the pieces of a reply while an agent writes it, and passes the agent's questions to the person.
 #[async_trait]
 pub trait Sink: Send + Sync {
-    /// The conversation that the session is part of. It keeps its name when compression splits the session.
+    /// The conversation that the session belongs to. Its name stays the same when compression splits the session.
     fn conversation(&self) -> &str;
 
     /// Adds a piece to the reply.
     fn push(&self, piece: &str);
 
-    /// Shows a sign of life that is no part of the reply: a tool at work, a thought.
+    /// Reports activity that is not part of the reply: a tool at work, a thought.
     fn alive(&self);
 
-    /// Asks the person, and waits for an answer within the time that people get for it.
+    /// Asks the person, and waits for the answer until the time limit for answers.
     async fn ask(&self, question: Question) -> QuestionAnswer;
 }
 
@@ -64,24 +63,22 @@ pub trait Sink: Send + Sync {
 pub trait Agent: Send + Sync {
     fn name(&self) -> &'static str;
 
-    /// The model behind it, where that is settled before it is asked.
+    /// The model, if it is known before the turn.
     fn model(&self) -> Option<String> {
         None
     }
 
-    /// Who writes the rows of a turn into the transcript of a session from `source`: the words that it is asked, and its
-    /// answer.
-    fn scribe(&self, _source: &str) -> TranscriptWriter {
+    /// Who writes the rows of a turn (message and reply) into the transcript of a session from `source`.
+    fn transcript_writer(&self, _source: &str) -> TranscriptWriter {
         TranscriptWriter::Daemon
     }
 
-    /// Whether it is given a moment to come to rest when it is stopped: it would go on working, or writing, behind our
-    /// back.
-    fn rests(&self) -> bool {
+    /// Whether a cancelled turn gets time to end. Without it, the agent would continue to work, or to write.
+    fn needs_time_to_stop(&self) -> bool {
         false
     }
 
-    /// Answers, streaming into `sink` on the way; stops soon after `cancel`, and may be dropped at any time.
+    /// Answers, and streams the reply into `sink`. Stops soon after `cancel`. The future may be dropped at any await.
     async fn turn(
         &self,
         prompt: Prompt<'_>,
@@ -89,6 +86,6 @@ pub trait Agent: Send + Sync {
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError>;
 
-    /// The daemon ends: whatever it has running ends too.
+    /// Ends all processes of the agent. Called when the daemon ends, or when a reload has replaced the agent.
     async fn close(&self) {}
 }

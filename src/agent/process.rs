@@ -1,6 +1,5 @@
-//! A program that answers: started without a shell, in a process group of its own, without our secrets in its environment. What
-//! it complains about goes to the log.
-//! Dropped, it ends with everything that it started.
+//! Starts an agent's program without a shell, in its own process group, and without our secrets in its environment. Its
+//! standard error goes to the log. Dropping the [`Process`] kills the group.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -17,25 +16,25 @@ use tokio::task::JoinHandle;
 
 use super::AgentError;
 
-/// What is kept of a program's complaints, for the log when it fails.
+/// How much of a program's standard error is kept, for the log entry of its failure.
 const KEPT_LINES: usize = 20;
 const KEPT_LINE: usize = 500;
 const LONGEST_LINE: u64 = 64 << 10;
-/// How long its last complaints may take to arrive.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+/// How long the end of its standard error may take to arrive.
+const STDERR_END: Duration = Duration::from_secs(1);
 
 /// How a program is started.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// The program and its arguments.
     pub words: Vec<String>,
-    /// What it is called in messages.
+    /// The agent's name, for messages.
     pub name: &'static str,
-    /// Set for it on top of our own environment.
+    /// Variables added to our own environment.
     pub environment: Vec<(String, String)>,
-    /// Taken out of it: tokens of ours that are none of its business.
+    /// Variables removed from it: our own tokens.
     pub withheld: Vec<String>,
-    /// Platforms whose secrets it does not get either.
+    /// Platforms whose secrets are removed too.
     pub platforms: Vec<&'static str>,
 }
 
@@ -53,9 +52,9 @@ impl Program {
             .words
             .split_first()
             .ok_or_else(|| AgentError::Failed(format!("{} has no program", self.name)))?;
-        let mut command = match leash() {
-            Some(leash) => {
-                let mut command = Command::new(leash);
+        let mut command = match setpriv() {
+            Some(setpriv) => {
+                let mut command = Command::new(setpriv);
                 command.args(["--pdeathsig", "KILL", "--", program]);
                 command
             }
@@ -78,11 +77,11 @@ impl Program {
                 command.env_remove(name);
             }
         }
-        // After what is taken out: what is set for it is meant for it.
+        // After the removals, so that a variable set on purpose stays.
         command.envs(self.environment.iter().cloned());
         if which(program).is_none() {
             return Err(AgentError::Failed(format!(
-                "{program} is not there, or not executable"
+                "{program} does not exist or is not executable"
             )));
         }
         let mut child = command
@@ -108,33 +107,34 @@ impl Program {
 }
 
 impl Process {
-    /// What it reads and what it says; once.
+    /// Standard input and output. They can be taken once.
     pub(super) fn pipes(&mut self) -> Result<(ChildStdin, ChildStdout), AgentError> {
         let pipes = self.child.stdin.take().zip(self.child.stdout.take());
         pipes.ok_or_else(|| AgentError::Failed(format!("{} has no pipes", self.name)))
     }
 
-    /// Waits for its end, and may be asked again. An error says how it ended.
+    /// Waits for the end. Can be called again. An error says how the process ended.
     pub(super) async fn ended(&mut self) -> Result<(), AgentError> {
         let status = self.child.wait().await;
-        // Its group may still run; a number that is free again must not be killed later.
+        // The group may still run. It is killed now, because its number may be reused later.
         if let Some(group) = self.group.take() {
             let _ = killpg(group, Signal::SIGKILL);
         }
-        // What it said last may not have been heard yet; one that left its group may keep the line open.
+        // The end of its standard error may not be read yet. A child that left the group may hold it open.
         if let Some(listening) = &mut self.listening {
-            let _ = tokio::time::timeout(LAST_WORDS, listening).await;
+            let _ = tokio::time::timeout(STDERR_END, listening).await;
             self.listening = None;
         }
         match status {
             Ok(status) if status.success() => Ok(()),
-            Ok(status) => Err(self.complained(&format!("it ended with {status}"))),
-            Err(error) => Err(self.complained(&error.to_string())),
+            Ok(status) => Err(self.failure(&format!("it ended with {status}"))),
+            Err(error) => Err(self.failure(&error.to_string())),
         }
     }
 
-    /// A failure. The program's own last words go to the log: they may hold secrets and paths, and the error goes to a chat.
-    pub(super) fn complained(&self, what: &str) -> AgentError {
+    /// Makes the error of a failure. The program's standard error goes only to the log: it may hold secrets and paths,
+    /// and the error may be shown in a chat.
+    pub(super) fn failure(&self, what: &str) -> AgentError {
         let complaints = self
             .complaints
             .lock()
@@ -146,9 +146,9 @@ impl Process {
         tracing::warn!(
             agent = self.name,
             complaints = tail.join(" / "),
-            "an agent failed: {what}"
+            "agent failed: {what}"
         );
-        AgentError::Failed(format!("{what}; the daemon's log says more"))
+        AgentError::Failed(format!("{what} (see the daemon's log)"))
     }
 }
 
@@ -160,7 +160,7 @@ impl Drop for Process {
     }
 }
 
-/// Variables with which the service manager speaks to us.
+/// Variables that the service manager sets for the daemon.
 const FROM_SERVICE_MANAGER: [&str; 13] = [
     "CREDENTIALS_DIRECTORY",
     "FDSTORE",
@@ -176,7 +176,7 @@ const FROM_SERVICE_MANAGER: [&str; 13] = [
     "WATCHDOG_PID",
     "WATCHDOG_USEC",
 ];
-/// Other places where Hermes talks to people.
+/// Platforms of Hermes that hermesd does not list.
 const OTHER_PLATFORMS: [&str; 12] = [
     "bluebubbles",
     "dingtalk",
@@ -193,7 +193,7 @@ const OTHER_PLATFORMS: [&str; 12] = [
 ];
 const SECRETS: [&str; 6] = ["TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL"];
 
-/// Whether a variable is between us and the service manager, or a secret of any platform.
+/// Whether a variable comes from the service manager, or is a secret of a platform.
 fn is_ours_alone(name: &str, platforms: &[&str]) -> bool {
     if FROM_SERVICE_MANAGER.contains(&name) {
         return true;
@@ -207,12 +207,12 @@ fn is_ours_alone(name: &str, platforms: &[&str]) -> bool {
     })
 }
 
-/// To the log, and the last lines for when it fails.
+/// Logs standard error, and keeps its last lines for the log entry of a failure.
 async fn listen(name: &str, stderr: impl AsyncRead + Unpin, kept: Arc<Mutex<VecDeque<String>>>) {
     let mut stderr = BufReader::new(stderr);
     let mut bytes = Vec::new();
     loop {
-        // A line without an end is told in pieces.
+        // A line without an end is logged in pieces.
         bytes.clear();
         let mut piece = (&mut stderr).take(LONGEST_LINE);
         if !matches!(piece.read_until(b'\n', &mut bytes).await, Ok(n) if n > 0) {
@@ -232,13 +232,12 @@ async fn listen(name: &str, stderr: impl AsyncRead + Unpin, kept: Arc<Mutex<VecD
     }
 }
 
-/// A program that ends with us even when we are killed: the kernel does that for whoever asks it to before it starts, and
-/// this one does the asking.
-fn leash() -> Option<PathBuf> {
+/// `setpriv` makes the kernel kill a program when the daemon dies, even by SIGKILL.
+fn setpriv() -> Option<PathBuf> {
     which("setpriv")
 }
 
-/// Where a program is: its path, or its place on `PATH`.
+/// Finds an executable by its path, or by name on `PATH`.
 pub(super) fn which(program: &str) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         use std::os::unix::fs::PermissionsExt;

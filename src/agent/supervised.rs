@@ -1,5 +1,5 @@
-//! A program that serves many turns: started when it is needed, started anew when it has crashed, with a pause that grows
-//! when it crashes again and again, and ended when nobody has needed it for a while.
+//! Keeps a program running that serves many turns. Starts it on demand, restarts it after a crash with growing pauses,
+//! and ends it when it is idle.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::journal_ids;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// What can be kept running.
+/// A program that [`Supervised`] keeps running.
 #[async_trait]
 pub(super) trait Served: Send + Sync + 'static {
     fn is_alive(&self) -> bool;
 
-    /// Ends it in good order.
+    /// Ends the program in an orderly way.
     async fn close(&self);
 }
 
@@ -32,19 +32,19 @@ pub(super) struct Supervised<T> {
 struct State<T> {
     running: Option<Arc<T>>,
     used: Instant,
-    /// Starts in a row of which no turn came.
+    /// Consecutive starts without a successful turn.
     failures: u32,
     not_before: Option<Instant>,
 }
 
 impl<T> State<T> {
-    /// Lets go of one that ended by itself.
-    fn bury(&mut self, name: &str) {
+    /// Forgets a program that ended by itself, and logs that.
+    fn discard_ended(&mut self, name: &str) {
         if self.running.take().is_some() {
             tracing::warn!(
                 message_id = journal_ids::AGENT_CRASHED,
                 agent = name,
-                "the agent ended by itself; it is started anew when it is needed"
+                "agent exited, will start again when needed"
             );
         }
     }
@@ -64,7 +64,7 @@ impl<T: Served> Supervised<T> {
         }
     }
 
-    /// What runs, or what `start` starts.
+    /// The running program, or the one that `start` starts.
     pub(super) async fn get<F>(&self, start: impl FnOnce() -> F) -> Result<Arc<T>, AgentError>
     where
         F: Future<Output = Result<T, AgentError>>,
@@ -74,19 +74,19 @@ impl<T: Served> Supervised<T> {
         if let Some(running) = state.running.clone().filter(|running| running.is_alive()) {
             return Ok(running);
         }
-        state.bury(self.name);
+        state.discard_ended(self.name);
         if let Some(wait) = state
             .not_before
             .and_then(|at| at.checked_duration_since(Instant::now()))
         {
             return Err(AgentError::Failed(format!(
-                "{} has ended {} times in a row and is left alone for {} s",
+                "{} has ended {} times in a row; the next start is possible in {} s",
                 self.name,
                 state.failures,
                 wait.as_secs() + 1
             )));
         }
-        // Counted as a failure until a turn has shown otherwise.
+        // Counts as a failure until a turn succeeds.
         state.failures += 1;
         if state.failures > 1 {
             let pause = FIRST_PAUSE.saturating_mul(1 << (state.failures - 2).min(16));
@@ -99,7 +99,7 @@ impl<T: Served> Supervised<T> {
         Ok(started)
     }
 
-    /// A turn has gone well.
+    /// Records a successful turn.
     pub(super) async fn worked(&self) {
         let mut state = self.state.lock().await;
         state.used = Instant::now();
@@ -121,13 +121,13 @@ async fn end_when_idle<T: Served>(name: &str, state: Arc<Mutex<State<T>>>, idle:
             let mut state = state.lock().await;
             let in_use = match &state.running {
                 Some(running) if running.is_alive() => Arc::strong_count(running) > 1,
-                // Another one watches over what is started next.
-                _ => return state.bury(name),
+                // The next start spawns its own task.
+                _ => return state.discard_ended(name),
             };
             let rested = state.used.elapsed();
             if !in_use && rested >= idle {
                 if let Some(running) = state.running.take() {
-                    tracing::info!(agent = name, "agent ended: nobody needed it");
+                    tracing::info!(agent = name, "idle agent ended");
                     running.close().await;
                 }
                 return;
@@ -176,7 +176,7 @@ mod tests {
         let first = get().await.unwrap();
         assert!(Arc::ptr_eq(&first, &get().await.unwrap()));
         first.close().await;
-        // The second start is free, the third has to wait.
+        // The second start is immediate, the third has to wait.
         get().await.unwrap().close().await;
         assert_eq!(starts.load(Ordering::Relaxed), 2);
         let error = get().await.map(|_| ()).unwrap_err().to_string();

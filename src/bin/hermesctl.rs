@@ -1,4 +1,4 @@
-//! hermesctl: arguments → call → exit code.
+//! Parses the arguments of hermesctl, calls [`cli::run`], and sets the exit code.
 
 use std::process::ExitCode;
 
@@ -12,10 +12,10 @@ fn main() -> ExitCode {
         .enable_all()
         .build();
     let outcome = runtime
-        .map_err(|e| CliError::Other(format!("no runtime: {e}")))
+        .map_err(|e| CliError::Other(format!("the async runtime cannot start: {e}")))
         .and_then(|runtime| {
             let outcome = runtime.block_on(cli::run(args));
-            // A line that was never typed must not keep the process.
+            // A pending read of the keyboard must not hold up the exit.
             runtime.shutdown_background();
             outcome
         });

@@ -1,4 +1,4 @@
-//! hermesd: arguments → call → exit code.
+//! Parses the arguments of hermesd, calls the library, and sets the exit code.
 
 use std::process::ExitCode;
 
@@ -55,13 +55,13 @@ fn main() -> ExitCode {
 fn serve(config: Config, overrides: Overrides) -> ExitCode {
     let outcome = daemon::start_log(&config.log).and_then(|()| {
         let runtime = daemon::runtime().map_err(|source| DaemonError::Io {
-            what: "no runtime",
+            what: "the async runtime cannot start",
             source,
         })?;
         let outcome = runtime.block_on(daemon::run(config, move || {
             config::load(platform::schema(), &overrides)
         }));
-        // What did not stop in time must not keep the process: it is resumed at the next start.
+        // Work that did not stop in time must not hold up the exit. The next start resumes it.
         runtime.shutdown_background();
         outcome
     });
@@ -108,9 +108,10 @@ fn check_config(config: &Config, out: &Output) -> Result<(), CliError> {
 }
 
 fn in_runtime(work: impl Future<Output = Result<(), CliError>>) -> Result<(), CliError> {
-    let runtime = daemon::runtime().map_err(|e| CliError::Other(format!("no runtime: {e}")))?;
+    let runtime = daemon::runtime()
+        .map_err(|e| CliError::Other(format!("the async runtime cannot start: {e}")))?;
     let outcome = runtime.block_on(work);
-    // A line that was never typed must not keep the process.
+    // A pending read of standard input must not hold up the exit.
     runtime.shutdown_background();
     outcome
 }

@@ -16,18 +16,18 @@ pub struct AgentsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum AgentsVerb {
-    /// All agents, and what those that are not ready lack (the default).
+    /// List all agents, and what is missing if one is not ready (the default).
     List,
-    /// Ask an agent one thing, and see how it answers.
+    /// Send a test prompt to an agent and show its reply.
     Test {
-        /// Its name.
+        /// The name of the agent.
         agent: String,
     },
 }
 
 pub(super) async fn run(target: &Target, out: &Output, args: AgentsArgs) -> Result<(), CliError> {
     let (_, backend) = target.open().await?;
-    // Whether an agent can be used is the daemon's to say: it may run elsewhere, as somebody else.
+    // Only the daemon knows whether an agent can be used: it may run as another user.
     let client = backend.daemon()?;
     match args.verb.unwrap_or(AgentsVerb::List) {
         AgentsVerb::List => list(client, out).await,
@@ -74,7 +74,7 @@ async fn test(client: &Client, out: &Output, agent: String) -> Result<(), CliErr
         out.line(format!("model        {model}"))?;
     }
     if let Some(first) = test.first {
-        out.line(format!("first words  {:.0} ms", first * 1000.0))?;
+        out.line(format!("first piece  {:.0} ms", first * 1000.0))?;
     }
     out.line(format!("whole reply  {:.0} ms", test.whole * 1000.0))?;
     out.line(out.styled(BOLD, test.reply.as_deref().unwrap_or_default()))

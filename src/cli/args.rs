@@ -1,4 +1,5 @@
-//! The command line: the options of all verbs, and the list of verbs. Each verb has its own options beside it.
+//! The command line of hermesctl: the global options and the list of verbs. The file of each verb defines its own
+//! options.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,11 +23,11 @@ use crate::config::settings::parse_duration;
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  something unexpected went wrong
+  1  an unexpected error
   2  the command line is wrong
-  3  refused: nothing was changed, the message names the remedy
-  4  the handoff failed and was rolled back, the agent gave no answer, setup failed, or doctor found a fault
-  5  timed out: the handoff goes on in the background, or the platform did not come up during setup
+  3  refused: nothing was changed, and the message names the remedy
+  4  the handoff failed and was rolled back, the agent did not answer, setup failed, or doctor found a fault
+  5  timed out: the handoff continues in the background, or the platform did not come up during setup
   6  no daemon answers or accepts the request, or state.db does not exist
 
 Examples:
@@ -39,7 +40,7 @@ Examples:
 
 The manual is hermesctl(1).";
 
-/// Talks to hermesd: to the agent in the terminal, and to move the conversation to a chat and back.
+/// Controls hermesd: talk to the agent in the terminal, and move the session to a chat and back.
 #[derive(Debug, Parser)]
 #[command(name = "hermesctl", version, after_help = EXIT_CODES, propagate_version = true)]
 pub struct Args {
@@ -55,16 +56,16 @@ pub struct GlobalArgs {
     /// Print JSON instead of text.
     #[arg(long, global = true)]
     pub json: bool,
-    /// The home that holds state.db [default: $HERMES_HOME, $STATE_DIRECTORY, else that of the profile].
+    /// The home that holds state.db [default: $HERMES_HOME, $STATE_DIRECTORY, or the home of the profile].
     #[arg(long, global = true, value_name = "DIR")]
     pub home: Option<PathBuf>,
-    /// The Hermes profile to use [default: the one that `hermes profile use` chose].
+    /// The Hermes profile to use [default: the active profile of Hermes].
     #[arg(long, global = true, value_name = "NAME", conflicts_with = "home")]
     pub profile: Option<String>,
     /// The configuration file [default: the usual places].
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The daemon's socket [default: that of the daemon that serves the home].
+    /// The socket of the daemon [default: the socket of the daemon that serves the home].
     #[arg(long, global = true, value_name = "PATH")]
     pub socket: Option<PathBuf>,
 }
@@ -73,7 +74,7 @@ pub struct GlobalArgs {
 pub enum Verb {
     /// Talk to the agent in this terminal.
     Chat(ChatArgs),
-    /// Bring a session home from the chat that has it, and go on with it here.
+    /// Bring a session back from its chat and continue it here.
     Resume(ResumeArgs),
     /// Move a session to a chat platform and wait until it is there.
     Handoff(HandoffArgs),
@@ -81,34 +82,34 @@ pub enum Verb {
     Handoffs(HandoffsArgs),
     /// List sessions and read their transcripts.
     Sessions(SessionsArgs),
-    /// Show the agents, or try one out.
+    /// List the agents, or test one.
     Agents(AgentsArgs),
-    /// Let people talk to the agent from their chats, and see who may.
+    /// List, approve and revoke the people who may talk to the agent.
     Pair(PairArgs),
-    /// Show the chat platforms and how they are doing.
+    /// Show the chat platforms and their states.
     Platforms,
-    /// Show what the daemon is doing.
+    /// Show the daemon, its work and its platforms.
     Status,
-    /// Set a platform up: token, home channel, who may speak, and the service.
+    /// Set up a platform: token, home channel, access, and the service.
     Setup(SetupArgs),
-    /// Look everything over, and say what to do about what is wrong.
+    /// Check the installation, and show the remedy for each fault.
     Doctor,
-    /// Show what happened lately, or follow what happens now.
+    /// Show recent events, or follow new ones.
     Events(EventsArgs),
-    /// Show what the daemon wrote to the journal, by way of journalctl.
+    /// Show the daemon's log in the journal. It runs journalctl.
     Logs(LogsArgs),
     /// Print the daemon's metrics in Prometheus' text format.
     Metrics,
     /// Read and write a chat of the embedded platform.
     Attach(AttachArgs),
-    /// Print what makes a shell complete hermesctl's command line.
+    /// Print the completion script of a shell.
     Completions(CompletionsArgs),
-    /// What the scripts of `completions` ask.
+    /// Answers the scripts of `completions`.
     #[command(name = "__complete", hide = true)]
     Complete(CompleteArgs),
 }
 
-/// A time on the command line.
+/// Parses a time on the command line.
 pub(super) fn time(text: &str) -> Result<Duration, String> {
-    parse_duration(text).ok_or_else(|| "a time such as 30s, 5m or 1h".to_owned())
+    parse_duration(text).ok_or_else(|| "not a time such as 30s, 5m or 1h".to_owned())
 }

@@ -18,12 +18,12 @@ use crate::protocol::{
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Lines from standard input are sent, replies are printed as they come. End with Ctrl-D.\n\nExamples:\n  hermesctl attach local --list\n  hermesctl attach local/3\n  echo \"how far are we?\" | hermesctl attach local/3"
+    after_help = "It sends each line of standard input and prints each reply. End with Ctrl-D.\n\nExamples:\n  hermesctl attach local --list\n  hermesctl attach local/3\n  echo \"how far are we?\" | hermesctl attach local/3"
 )]
 pub struct AttachArgs {
     /// `local`, or `local/THREAD`.
     pub place: String,
-    /// List the threads instead.
+    /// List the threads and exit.
     #[arg(long)]
     pub list: bool,
 }
@@ -42,8 +42,8 @@ pub(super) async fn run(target: &Target, out: &Output, args: AttachArgs) -> Resu
     };
     if platform != local::NAME {
         return Err(refuse(
-            format!("only local chats can be attached to, not {platform:?}"),
-            "other platforms have apps of their own",
+            format!("cannot attach to {platform:?}: only the local platform supports it"),
+            "use the app of the other platform",
         ));
     }
     if args.list {
@@ -53,7 +53,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: AttachArgs) -> Resu
         None => None,
         Some(text) => Some(text.parse::<i64>().map_err(|_| {
             refuse(
-                format!("{text:?} is not a thread's number"),
+                format!("{text:?} is not the number of a thread"),
                 "see `hermesctl attach local --list`",
             )
         })?),
@@ -69,9 +69,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: AttachArgs) -> Resu
                 show(out, &message)?;
             }
             Err(CliError::NoDaemon {
-                message:
-                    "no daemon is running: this is what was said so far, and nothing new can be"
-                        .into(),
+                message: "no daemon is running: these are the stored messages, and you cannot send new ones".into(),
             })
         }
     }
@@ -96,7 +94,7 @@ async fn list(backend: &dyn Backend, out: &Output) -> Result<(), CliError> {
     )
 }
 
-/// Sends what is typed and prints what is said, until the input ends and every line has its answer.
+/// Sends each line of the input and prints the replies, until the input ends and every line has its reply.
 pub(super) async fn converse(
     client: &Client,
     out: &Output,
@@ -114,8 +112,8 @@ pub(super) async fn converse(
             ..LocalRead::default()
         }))
         .await?;
-    // The last that the agent is known to have said. Our own words do not count: the reply to an earlier line may have
-    // a smaller number than they, and come later.
+    // The id of the agent's last message. Our own messages do not count: the reply to an earlier line may arrive later
+    // with a smaller id.
     let mut last = 0;
     for message in &past {
         show(out, message)?;
@@ -161,7 +159,7 @@ pub(super) async fn converse(
                         show(out, &message)?;
                     }
                 }
-                None => return Err(CliError::NoDaemon { message: "the daemon went away; what was sent is kept and answered later".into() }),
+                None => return Err(CliError::NoDaemon { message: "the connection to the daemon was lost: your messages are stored, and will be answered later".into() }),
             },
         }
     }

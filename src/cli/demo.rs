@@ -1,5 +1,5 @@
-//! `hermesd demo`: the whole road on a machine with nothing configured. A real daemon process in a temporary home, a
-//! session with some history, a handoff over the real socket, and the thread to go on in.
+//! `hermesd demo`: shows a whole handoff without any configuration. It starts a daemon in a temporary home, creates a
+//! session with some history, hands it off over the socket, and attaches to the thread.
 
 use std::fs::Permissions;
 use std::io::IsTerminal;
@@ -23,7 +23,7 @@ use crate::protocol::{Call, HandoffRequest, HandoffView, LocalMessageView, Local
 use crate::store::{NewMessage, OpenMode, Store};
 
 const TITLE: &str = "Fix the parser";
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub async fn run(program: &Path) -> Result<(), CliError> {
     let out = Output::new(false);
@@ -31,7 +31,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
         .prefix("hermesd-demo-")
         .permissions(Permissions::from_mode(private_files::DIRECTORY))
         .tempdir()
-        .map_err(|e| CliError::Other(format!("no temporary home: {e}")))?;
+        .map_err(|e| CliError::Other(format!("cannot create a temporary home: {e}")))?;
     let socket = home.path().join("control.sock");
     let overrides = Overrides {
         config: None,
@@ -68,11 +68,11 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
     };
     let handoff: HandoffView = client.call(Call::HandoffRequest(wish)).await?;
     let id = handoff.id;
-    let patient = WaitLimits {
-        pickup: PATIENCE,
+    let limits = WaitLimits {
+        pickup: TIMEOUT,
         finish: Duration::from_secs(60),
     };
-    follow(&client, &config, &out, handoff, patient).await?;
+    follow(&client, &config, &out, handoff, limits).await?;
 
     out.line(out.styled(BOLD, "\n4. The thread"))?;
     let handoff: HandoffView = client
@@ -82,7 +82,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
     let outcome = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         out.line(out.styled(
             FAINT,
-            "   (go on here; Ctrl-D ends the demo and removes its home)",
+            "   (continue here, Ctrl-D ends the demo and removes its home)",
         ))?;
         let client = Client::connect(&socket).await?;
         attach::converse(&client, &out, thread).await
@@ -122,7 +122,7 @@ async fn seed(config: &Config) -> Result<String, CliError> {
             ..NewMessage::text(Role::Tool, "41 passed, 1 failed: empty_line_is_skipped")
         },
         NewMessage::reply(
-            "`skip_blank` stops at the first blank line instead of going on. A loop in place of the `if` mends it.",
+            "`skip_blank` stops at the first blank line. A loop in place of the `if` fixes it.",
         ),
     ];
     store.append(&session, history).await?;
@@ -138,19 +138,19 @@ fn start(program: &Path, config: &Config) -> Result<Child, CliError> {
         .arg(&config.control.socket);
     command
         .env("HERMESD_LOG_LEVEL", "warn")
-        // Whatever is installed here: the demo needs nothing, and asks nobody.
+        // The demo must work without any other agent, and send nothing to one.
         .env("HERMESD_AGENT_DEFAULT", "echo")
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .kill_on_drop(true);
     command
         .spawn()
-        .map_err(|e| CliError::Other(format!("{} cannot be started: {e}", program.display())))
+        .map_err(|e| CliError::Other(format!("cannot start {}: {e}", program.display())))
 }
 
-/// Waits until the daemon answers or is gone.
+/// Waits until the daemon answers or has ended.
 async fn connect(socket: &Path, daemon: &mut Child) -> Result<Client, CliError> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         match Client::connect(socket).await {
             Ok(client) => return Ok(client),
@@ -159,7 +159,7 @@ async fn connect(socket: &Path, daemon: &mut Child) -> Result<Client, CliError> 
         }
         if let Ok(Some(status)) = daemon.try_wait() {
             return Err(CliError::Other(format!(
-                "hermesd ended at once, {status}; its messages are above"
+                "hermesd ended at once with {status}: see its messages above"
             )));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -173,5 +173,5 @@ async fn stop(mut daemon: Child) {
             nix::sys::signal::Signal::SIGTERM,
         );
     }
-    let _ = tokio::time::timeout(PATIENCE, daemon.wait()).await;
+    let _ = tokio::time::timeout(TIMEOUT, daemon.wait()).await;
 }

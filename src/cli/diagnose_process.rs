@@ -1,4 +1,5 @@
-//! `hermesd diagnose` as a child process: it asks platforms and agents where no daemon answers. hermesctl has neither.
+//! Runs `hermesd diagnose` as a child process, which diagnoses platforms and agents if no daemon answers. hermesctl
+//! itself has neither adapters nor agents.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -20,7 +21,7 @@ pub(super) struct DiagnoseProcess {
 }
 
 impl DiagnoseProcess {
-    /// Starts hermesd for the same home and configuration. Settings of a request go to its standard input: other users can
+    /// Starts hermesd for the same home and configuration. Settings go to its standard input, because other users can
     /// read arguments.
     pub(super) fn start(overrides: &Overrides) -> Result<DiagnoseProcess, CliError> {
         let program = program();
@@ -37,17 +38,17 @@ impl DiagnoseProcess {
             .arg("diagnose")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Ctrl-C is for hermesctl, which ends the child.
+            // Ctrl-C goes to hermesctl, which ends the child.
             .process_group(0)
             .kill_on_drop(true);
         let mut child = command.spawn().map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => CliError::Refused {
-                message: "hermesd is needed for this, and it is neither next to hermesctl nor on PATH"
+                message: "this needs hermesd, which is neither next to hermesctl nor on PATH"
                     .into(),
-                hint: Some("install the package that has both programs, or add the directory of hermesd to PATH".into()),
+                hint: Some("install the package with both programs, or add the directory of hermesd to PATH".into()),
                 kind: "no_hermesd".into(),
             },
-            _ => CliError::Other(format!("{} cannot be started: {error}", program.display())),
+            _ => CliError::Other(format!("cannot start {}: {error}", program.display())),
         })?;
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(CliError::Other("hermesd has no input or output".into()));
@@ -70,14 +71,14 @@ impl DiagnoseProcess {
 
     pub(super) async fn send(&mut self, request: &DiagnoseRequest) -> Result<(), CliError> {
         let line = protocol::line(request);
-        // A child that has ended has no answer either.
+        // The write fails only if the child has ended.
         match self.input.write_all(&line).await {
             Ok(()) => Ok(()),
             Err(_) => Err(ended_early()),
         }
     }
 
-    /// The next answer. A failure is an error.
+    /// The next answer. `failed` becomes an error.
     pub(super) async fn answer(&mut self) -> Result<DiagnoseAnswer, CliError> {
         let line = self.answers.next_line().await;
         let line = line.map_err(|error| CliError::Other(format!("hermesd: {error}")))?;
@@ -99,10 +100,10 @@ impl DiagnoseProcess {
     }
 }
 
-/// For an answer that does not fit its request.
+/// The error for an answer that does not fit its request.
 pub(super) fn unexpected() -> CliError {
     CliError::Failed {
-        message: "hermesd answered something that this hermesctl does not understand".into(),
+        message: "hermesd gave an answer that this hermesctl does not understand".into(),
         hint: Some(SAME_VERSION.into()),
     }
 }
@@ -116,7 +117,7 @@ fn ended_early() -> CliError {
 
 const SAME_VERSION: &str = "hermesd and hermesctl must have the same version: compare `hermesd --version` and `hermesctl --version`";
 
-/// The hermesd next to this program, else the one on PATH.
+/// The hermesd next to this program, or the one on PATH.
 fn program() -> PathBuf {
     let own = std::env::current_exe().ok();
     let sibling = own.and_then(|own| Some(own.parent()?.join(PROGRAM)));

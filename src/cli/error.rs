@@ -1,4 +1,4 @@
-//! What a command can end with: a message, a hint and an exit code.
+//! The errors of a command: a message, a hint and an exit code.
 
 use super::output::Output;
 use crate::client::ClientError;
@@ -29,10 +29,10 @@ pub enum CliError {
     NoDaemon { message: String },
     #[error("{0}")]
     Other(String),
-    /// What went wrong is in the JSON that was printed; only the exit code is left to tell.
-    #[error("told already")]
-    Told { code: u8 },
-    /// Whoever read our output has seen enough.
+    /// The printed JSON has the error. Only the exit code remains.
+    #[error("reported already")]
+    Reported { code: u8 },
+    /// The reader of our output closed the pipe. This is no failure.
     #[error("the output was closed")]
     Closed,
 }
@@ -41,7 +41,7 @@ impl CliError {
     pub fn exit_code(&self) -> u8 {
         match self {
             CliError::Closed => 0,
-            CliError::Told { code } => *code,
+            CliError::Reported { code } => *code,
             CliError::Other(_) => 1,
             CliError::Refused { .. } => 3,
             CliError::Failed { .. } => 4,
@@ -52,7 +52,7 @@ impl CliError {
 
     pub fn kind(&self) -> &str {
         match self {
-            CliError::Closed | CliError::Told { .. } => "told",
+            CliError::Closed | CliError::Reported { .. } => "told",
             CliError::Other(_) => "error",
             CliError::Refused { kind, .. } => kind,
             CliError::Failed { .. } => "failed",
@@ -67,18 +67,18 @@ impl CliError {
             | CliError::Failed { hint, .. }
             | CliError::TimedOut { hint, .. } => hint.as_deref(),
             CliError::NoDaemon { .. } => Some(
-                "is hermesd running? Start it with `systemctl --user start hermesd` (a service of the system: `systemctl start hermesd`), or run `hermesd` in another terminal",
+                "is hermesd running? Start it with `systemctl --user start hermesd` (system service: `systemctl start hermesd`), or run `hermesd` in another terminal",
             ),
-            CliError::Other(_) | CliError::Closed | CliError::Told { .. } => None,
+            CliError::Other(_) | CliError::Closed | CliError::Reported { .. } => None,
         }
     }
 }
 
 impl CliError {
-    /// For a command that has printed a value which says what went wrong: in JSON mode that value is all there is.
+    /// Call it if the command has printed a value that contains the error. In JSON mode the error is not printed again.
     pub fn after_value(self, out: &Output) -> CliError {
         if out.is_json() {
-            CliError::Told {
+            CliError::Reported {
                 code: self.exit_code(),
             }
         } else {

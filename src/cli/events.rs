@@ -1,6 +1,6 @@
 //! Invoked by `hermesctl events`.
 //!
-//! Prints the stages of past handoffs from the database, then follows what happens now.
+//! Prints the stages of past handoffs, then follows new events.
 
 use super::CliError;
 use super::backend::Target;
@@ -12,13 +12,13 @@ use crate::visible_text::visible;
 
 #[derive(Debug, clap::Args)]
 pub struct EventsArgs {
-    /// Go on with what happens from now on, until interrupted.
+    /// Follow new events until interrupted.
     #[arg(long, short)]
     pub follow: bool,
-    /// Only events whose type begins so (handoff, turn, session, platform, local); may be given several times.
+    /// Only events of this topic (handoff, turn, session, platform, local) or type. You can repeat it.
     #[arg(long, value_name = "TOPIC")]
     pub topic: Vec<String>,
-    /// How many past handoffs to tell of.
+    /// The number of past handoffs to show.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub limit: usize,
 }
@@ -26,7 +26,7 @@ pub struct EventsArgs {
 pub(super) async fn run(target: &Target, out: &Output, args: EventsArgs) -> Result<(), CliError> {
     let (_, backend) = target.open().await?;
     if args.follow {
-        // Subscribed before the past is read, so that nothing falls between the two.
+        // Subscribe before reading the past, so that no event is lost in between.
         let topics = EventsSubscribe {
             topics: args.topic.clone(),
             session: None,
@@ -59,14 +59,14 @@ pub(super) async fn run(target: &Target, out: &Output, args: EventsArgs) -> Resu
             }
             None => {
                 return Err(CliError::NoDaemon {
-                    message: "the daemon went away".into(),
+                    message: "the connection to the daemon was lost".into(),
                 });
             }
         }
     }
 }
 
-/// Past stages in the shape of events; they have no sequence number any more.
+/// Past stages as events. Their sequence number is 0.
 fn journal(handoffs: &[HandoffView]) -> Vec<EventView> {
     let mut events = Vec::new();
     for h in handoffs {
@@ -170,7 +170,7 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
             resumed,
             ..
         } => {
-            let what = if *resumed { "taken up again" } else { "begun" };
+            let what = if *resumed { "resumed" } else { "started" };
             format!("session {session} {what} on {platform}")
         }
         EventKind::SessionMoved { session, to } => format!("session {session} moved to {to}"),

@@ -1,6 +1,6 @@
 //! Invoked by `hermesctl sessions export`.
 //!
-//! Writes a whole session as Markdown to read or as JSON to keep.
+//! Writes a whole session as Markdown or JSON.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -32,7 +32,7 @@ pub(super) async fn run(
     output: Option<&Path>,
 ) -> Result<(), CliError> {
     let whole = backend.whole_transcript(name).await?;
-    // What `--json` asks for cannot be Markdown, unless that goes elsewhere.
+    // With `--json`, standard output must be JSON. Markdown can still go to a file.
     let is_markdown = format == ExportFormat::Markdown && (output.is_some() || !out.is_json());
     let text = match is_markdown {
         true => markdown(&whole),
@@ -52,7 +52,7 @@ pub(super) async fn run(
     out.line(format!("{count} messages are in {file}."))
 }
 
-/// Readable by nobody else, and never over something that is there.
+/// Creates a file that only its owner can read. Never overwrites one.
 fn write(file: &Path, text: &str) -> Result<(), CliError> {
     let mut options = OpenOptions::new();
     let opened = options.write(true).create_new(true).mode(0o600).open(file);
@@ -62,8 +62,8 @@ fn write(file: &Path, text: &str) -> Result<(), CliError> {
     });
     written.map_err(|error| CliError::Refused {
         kind: "output".into(),
-        message: format!("{}: {error}", file.display()),
-        hint: Some("name a file that does not exist yet, in a directory that does".into()),
+        message: format!("cannot write {}: {error}", file.display()),
+        hint: Some("name a new file in an existing directory".into()),
     })
 }
 
@@ -95,7 +95,7 @@ fn capital(text: &str) -> String {
 
 fn section(message: &MessageView) -> String {
     let who = match (message.role.as_str(), &message.tool_name) {
-        ("user", _) if message.hidden => "Note for the agent alone".to_owned(),
+        ("user", _) if message.hidden => "Note for the agent only".to_owned(),
         ("user", _) if message.display_kind.is_some() => capital(&sessions::said_by(message)),
         ("user", _) => "You".to_owned(),
         ("assistant", _) => "Agent".to_owned(),
@@ -123,7 +123,7 @@ fn section(message: &MessageView) -> String {
     text
 }
 
-/// In a fence that is longer than any inside.
+/// Wraps text in a fence that is longer than any fence inside.
 fn fenced(language: &str, text: &str) -> String {
     let longest = text
         .split(|c| c != '`')

@@ -1,6 +1,6 @@
 //! Invoked by `hermesctl handoff`.
 //!
-//! Requests a handoff, prints each stage as it is reached, and says where the conversation is now.
+//! Requests a handoff, prints each stage as it is reached, and prints where the session is now.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,35 +23,36 @@ use crate::sessions::open_elsewhere;
 use crate::store::{OpenMode, Store, watch as database_watch};
 use crate::views;
 
-/// The net under inotify when the database is watched without a daemon.
-const POLL: Duration = Duration::from_millis(500);
+/// The poll interval while watching the database, in case inotify misses a change.
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --no-wait --json"
 )]
 pub struct HandoffArgs {
-    /// Where to: see `hermesctl platforms`.
+    /// The platform to hand off to: see `hermesctl platforms`.
     pub platform: String,
-    /// Id, beginning of an id, or title [default: $HERMES_SESSION_ID, else the session of this terminal, else the only recent one].
+    /// Id, beginning of an id, or title [default: $HERMES_SESSION_ID, the session of this terminal, or the only recent
+    /// one].
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,
-    /// A word for the agent on top of the transcript.
+    /// A note for the agent.
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
-    /// If the agent is in the middle of a turn, wait for its end instead of refusing.
+    /// If a turn is in progress, wait for its end. Without this option, the handoff is refused.
     #[arg(long)]
     pub wait: bool,
-    /// Do not mind that another program seems to be in the middle of a turn. A turn that it holds by lease still counts.
+    /// Hand off even if another program seems to run a turn. A turn with a lease still counts.
     #[arg(long)]
     pub force: bool,
-    /// Return as soon as the request is written.
+    /// Return as soon as the request is stored.
     #[arg(long)]
     pub no_wait: bool,
-    /// How long to wait for the end; after that it goes on in the background.
+    /// How long to wait for the end. After that, the handoff continues in the background.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     pub timeout: Duration,
-    /// Without a daemon: how long to wait for one to pick the request up before it is withdrawn.
+    /// Without a daemon: how long to wait for one to start. After that, the request is withdrawn.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = time)]
     pub pickup_timeout: Duration,
 }
@@ -77,15 +78,15 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Res
         finish: args.timeout,
     };
     let handoff = backend.request_handoff(wish).await?;
-    tell_chosen(out, &handoff, why_found)?;
+    show_chosen(out, &handoff, why_found)?;
     match args.no_wait {
         true => requested(out, &handoff),
         false => backend.follow_handoff(out, handoff, limits).await,
     }
 }
 
-/// Says which session is handed off, and why, if the command line does not name it.
-fn tell_chosen(
+/// Prints which session is handed off, and why, if the command line does not name it.
+fn show_chosen(
     out: &Output,
     handoff: &HandoffView,
     why_found: Option<&'static str>,
@@ -93,7 +94,7 @@ fn tell_chosen(
     let why = why_found.or(match handoff.chosen_by.as_deref() {
         Some("chat") => Some("hermesctl chat has it open in this terminal"),
         Some("terminal") => Some("Hermes had it last in this terminal"),
-        Some("only") => Some("the only recent one of a terminal"),
+        Some("only") => Some("it is the only recent session of a terminal"),
         _ => None,
     });
     match why {
@@ -102,8 +103,8 @@ fn tell_chosen(
     }
 }
 
-/// The session that this terminal is on, as far as it can be told without asking, and who says so: the environment, or a
-/// Hermes that runs here.
+/// The session of this terminal, and how it is known: from the environment, or from a Hermes that runs here. The daemon
+/// may know more.
 fn session_here(config: &Config) -> Option<(String, &'static str)> {
     let named = std::env::var("HERMES_SESSION_ID").ok();
     let named = named.filter(|id| !id.is_empty());
@@ -134,7 +135,7 @@ impl Default for WaitLimits {
     }
 }
 
-/// Before the request, so that no stage is missed.
+/// Subscribes to the stages. Call it before the request, so that no stage is missed.
 pub(super) async fn subscribe(client: &Client) -> Result<(), CliError> {
     let wish = EventsSubscribe {
         topics: vec!["handoff".into()],
@@ -152,7 +153,7 @@ pub(super) fn requested(out: &Output, handoff: &HandoffView) -> Result<(), CliEr
     ))
 }
 
-/// Prints the stages as the daemon tells them, until it answers that the handoff has ended.
+/// Prints the stages that the daemon publishes, until the handoff has ended.
 pub(super) async fn follow(
     client: &Client,
     config: &Config,
@@ -177,12 +178,12 @@ pub(super) async fn follow(
                         progress.reached(out, stage, event.at, handoff.requested_at)?;
                     }
                 }
-                // What was missed is in the final answer.
+                // The final answer contains all stages.
                 Some(News::Missed(_)) => {}
                 None => {
-                    // The daemon went away; the row is still there, and whoever takes it over writes into it.
-                    out.line(out.styled(FAINT, "the daemon went away; watching the database"))?;
-                    // In the daemon's home, which is another than ours when a socket was named.
+                    // The row still exists, and the next daemon writes into it.
+                    out.line(out.styled(FAINT, "the connection to the daemon was lost, watching the database"))?;
+                    // The daemon's home may differ from ours if the command line names a socket.
                     let home = Path::new(&client.server().home);
                     let store = Store::open(home, OpenMode::Existing, &config.store)?;
                     let limits = WaitLimits { finish: deadline.saturating_duration_since(Instant::now()), ..limits };
@@ -191,16 +192,16 @@ pub(super) async fn follow(
             },
             ended = &mut ended, if !lost => match ended {
                 Ok(ended) => return finished(out, &ended, progress),
-                // The news end too, and with them this loop.
+                // The events end too, and with them this loop.
                 Err(ClientError::Lost) => lost = true,
                 Err(error) => return Err(error.into()),
             },
-            () = tokio::time::sleep_until(deadline) => return Err(goes_on(id, limits.finish)),
+            () = tokio::time::sleep_until(deadline) => return Err(timed_out(id, limits.finish)),
         }
     }
 }
 
-/// The same without a daemon.
+/// Follows a handoff without a daemon.
 pub(super) async fn watch(
     store: &Store,
     out: &Output,
@@ -210,7 +211,7 @@ pub(super) async fn watch(
     watch_row(store, out, handoff, Progress::default(), limits).await
 }
 
-/// Looks at the row whenever another program has written.
+/// Reads the row after each change of the database by another program.
 async fn watch_row(
     store: &Store,
     out: &Output,
@@ -230,7 +231,7 @@ async fn watch_row(
     loop {
         let Some(now) = store.handoff(id)? else {
             return Err(CliError::Other(format!(
-                "handoff {id} is gone from the database"
+                "handoff {id} is no longer in the database"
             )));
         };
         for (stage, at) in &now.stages {
@@ -242,35 +243,37 @@ async fn watch_row(
         let unclaimed = now.stage.is_none();
         if unclaimed && start.elapsed() >= limits.pickup {
             let reason = format!(
-                "no daemon picked it up within {} s",
+                "no daemon claimed the handoff within {} s",
                 limits.pickup.as_secs()
             );
             if store.withdraw_handoff(&now.session_id, &reason).await? {
                 return Err(CliError::NoDaemon {
-                    message: format!("{reason}; the request was withdrawn, nothing has changed"),
+                    message: format!(
+                        "{reason}: the request was withdrawn, and nothing has changed"
+                    ),
                 });
             }
         }
         if start.elapsed() >= limits.finish {
-            return Err(goes_on(id, limits.finish));
+            return Err(timed_out(id, limits.finish));
         }
-        let _ = timeout_at(Instant::now() + POLL, changed.notified()).await;
+        let _ = timeout_at(Instant::now() + POLL_INTERVAL, changed.notified()).await;
     }
 }
 
-fn goes_on(id: i64, waited: Duration) -> CliError {
+fn timed_out(id: i64, waited: Duration) -> CliError {
     CliError::TimedOut {
         message: format!(
-            "handoff {id} has not ended within {} s; it goes on in the background",
+            "handoff {id} has not ended within {} s: it continues in the background",
             waited.as_secs()
         ),
         hint: Some(format!(
-            "see `hermesctl handoffs show {id}`; `hermesctl handoffs cancel {id}` stops it"
+            "`hermesctl handoffs show {id}` shows it, `hermesctl handoffs cancel {id}` cancels it"
         )),
     }
 }
 
-/// Which stages were shown already.
+/// The stages that were printed already.
 #[derive(Default)]
 struct Progress {
     shown: Vec<String>,
@@ -292,10 +295,10 @@ impl Progress {
     }
 }
 
-/// What a stage means to the person who waits.
+/// A stage in words.
 fn meaning(stage: &str) -> &'static str {
     match HandoffStage::parse(stage) {
-        Some(HandoffStage::Claimed) => "hermesd has it",
+        Some(HandoffStage::Claimed) => "picked up by hermesd",
         Some(HandoffStage::Homed) => "home channel found",
         Some(HandoffStage::Threaded) => "thread opened",
         Some(HandoffStage::Bound) => "chat bound to this session",
@@ -312,10 +315,10 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
     }
     out.value(handoff)?;
     if handoff.state == "failed" {
-        let stays = handoff.error.as_deref();
-        let put_back = match stays.is_some_and(|error| error.contains(NOTICE_STAYS)) {
-            true => "all else is as it was before",
-            false => "everything is as it was before",
+        let error = handoff.error.as_deref();
+        let undone = match error.is_some_and(|error| error.contains(NOTICE_STAYS)) {
+            true => "everything else is as before",
+            false => "everything is as before",
         };
         return Err(CliError::Failed {
             message: format!(
@@ -324,7 +327,7 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
                 handoff.error.as_deref().unwrap_or("no reason given")
             ),
             hint: Some(format!(
-                "{put_back}; try again with `hermesctl handoffs retry {}`",
+                "{undone}, retry with `hermesctl handoffs retry {}`",
                 handoff.id
             )),
         }
@@ -336,7 +339,7 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
     };
     out.line(format!("\nThe session is now on {place}."))?;
     if let Some(reason) = &handoff.no_thread {
-        out.line(format!("No thread of its own: {reason}."))?;
+        out.line(format!("It has no thread: {reason}."))?;
     }
     if handoff.platform == crate::platform::local::NAME {
         let thread = handoff
@@ -344,10 +347,10 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
             .as_ref()
             .map(|t| format!("/{t}"))
             .unwrap_or_default();
-        out.line(format!("Go on there:  hermesctl attach local{thread}"))?;
+        out.line(format!("Continue there:  hermesctl attach local{thread}"))?;
     }
     out.line(format!(
-        "Take it back later:  hermesctl resume {}",
+        "Bring it back later:  hermesctl resume {}",
         handoff.session
     ))
 }

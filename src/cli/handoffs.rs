@@ -20,33 +20,33 @@ pub struct HandoffsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum HandoffsVerb {
-    /// The newest first (the default).
+    /// List handoffs, the newest first (the default).
     List {
-        /// Only those of this session.
+        /// Only handoffs of this session.
         #[arg(long, value_name = "NAME")]
         session: Option<String>,
-        /// Only those that are not ended.
+        /// Only handoffs that have not ended.
         #[arg(long)]
         in_flight: bool,
-        /// How many at the most.
+        /// The maximum number of handoffs.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
-    /// One handoff with its stages and times.
+    /// Show one handoff with its stages and times.
     Show {
-        /// Its number.
+        /// The number of the handoff.
         id: i64,
     },
-    /// Stop one that has not reached the chat yet; everything is put back.
+    /// Cancel a handoff that has not reached the chat yet. Everything is undone.
     Cancel {
-        /// Its number.
+        /// The number of the handoff.
         id: i64,
     },
-    /// Ask again for one that failed, and wait for it.
+    /// Request a failed handoff again and wait for it.
     Retry {
-        /// Its number.
+        /// The number of the handoff.
         id: i64,
-        /// Return as soon as the request is written.
+        /// Return as soon as the request is stored.
         #[arg(long)]
         no_wait: bool,
         /// How long to wait for the end.

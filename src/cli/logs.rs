@@ -18,7 +18,7 @@ const PROGRAM: &str = "journalctl";
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Runs journalctl, and shows how. With --json it prints what journalctl does with --output=json.\n\nExamples:\n  hermesctl logs --session \"Fix the parser\"\n  hermesctl logs --handoff 7 --since 1h\n  hermesctl logs --platform telegram --follow"
+    after_help = "It prints the command of journalctl, then runs it. With --json it adds --output=json.\n\nExamples:\n  hermesctl logs --session \"Fix the parser\"\n  hermesctl logs --handoff 7 --since 1h\n  hermesctl logs --platform telegram --follow"
 )]
 pub struct LogsArgs {
     /// Only lines about this session: id, beginning of an id, or title.
@@ -30,19 +30,19 @@ pub struct LogsArgs {
     /// Only lines about this platform.
     #[arg(long, value_name = "NAME")]
     pub platform: Option<String>,
-    /// Go on with what is written from now on, until interrupted.
+    /// Follow new lines until interrupted.
     #[arg(long, short)]
     pub follow: bool,
-    /// Only what is younger: a time ago such as 30s, 5m or 1h, or whatever journalctl takes.
+    /// Only newer lines: an age such as 30s, 5m or 1h, or a time in the format of journalctl.
     #[arg(long, value_name = "TIME")]
     pub since: Option<String>,
-    /// The daemon is a service of this user [default: unless root asks, or only a system's daemon is there].
+    /// Read the log of the user service [default: unless you are root, or only the system service is there].
     #[arg(long, conflicts_with = "system")]
     pub user: bool,
-    /// The daemon is a service of the system.
+    /// Read the log of the system service.
     #[arg(long)]
     pub system: bool,
-    /// The name of the service [default: hermesd.service, for a named profile hermesd@NAME.service].
+    /// The name of the service [default: hermesd.service, or hermesd@NAME.service for a named profile].
     #[arg(long, value_name = "UNIT")]
     pub unit: Option<String>,
     /// Only print the command.
@@ -50,20 +50,20 @@ pub struct LogsArgs {
     pub print_command: bool,
 }
 
-/// Becomes journalctl; returns only when it does not.
+/// Replaces this process with journalctl. Returns only if that fails.
 pub(super) async fn run(target: &Target, out: &Output, wish: LogsArgs) -> Result<(), CliError> {
-    // The journal can be read when there is neither a daemon nor a database, unless a session has to be found.
+    // Without a session to resolve, this needs neither a daemon nor a database.
     let (config, session) = match &wish.session {
         None => (target.config()?, None),
         Some(name) => {
             let (config, backend) = target.open().await?;
-            // Lines have the id of a session and no other name of it.
+            // Lines name a session only by its id.
             let id = backend.session(name).await?.id;
             (config, Some(id))
         }
     };
     let is_root = nix::unistd::geteuid().is_root();
-    let of_system = wish.system || (!wish.user && (is_root || only_systems(&config)));
+    let of_system = wish.system || (!wish.user && (is_root || has_only_system_daemon(&config)));
     let unit = match of_system {
         true => format!(
             "--unit={}",
@@ -83,9 +83,9 @@ pub(super) async fn run(target: &Target, out: &Output, wish: LogsArgs) -> Result
     let error = Command::new(PROGRAM).args(&arguments).exec();
     Err(match error.kind() {
         std::io::ErrorKind::NotFound => CliError::Refused {
-            message: "there is no journalctl on the path".into(),
+            message: "journalctl is not on PATH".into(),
             hint: Some(
-                "without systemd hermesd writes its log to stderr; see log.target in hermesd.toml"
+                "without systemd, hermesd writes its log to stderr: see log.target in hermesd.toml(5)"
                     .into(),
             ),
             kind: "no_journalctl".into(),
@@ -94,7 +94,7 @@ pub(super) async fn run(target: &Target, out: &Output, wish: LogsArgs) -> Result
     })
 }
 
-/// The command as somebody would type it, with quotes only where a shell needs them.
+/// The command as you would type it, with quotes only where a shell needs them.
 fn as_typed(arguments: &[String]) -> Result<String, CliError> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.:/@+,".contains(c);
     let mut typed = PROGRAM.to_owned();
@@ -110,8 +110,8 @@ fn as_typed(arguments: &[String]) -> Result<String, CliError> {
     Ok(typed)
 }
 
-/// Whether this home has no daemon of its own, but the system has one.
-fn only_systems(config: &Config) -> bool {
+/// Whether no daemon has recorded a socket in this home, and the system has a daemon.
+fn has_only_system_daemon(config: &Config) -> bool {
     recorded_socket(&config.home).is_none() && Path::new(paths::SYSTEM_SOCKET).exists()
 }
 

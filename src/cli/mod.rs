@@ -1,4 +1,4 @@
-//! hermesctl: arguments in, one file a verb, exit code out.
+//! The control program hermesctl: parses the arguments and runs one verb. Each verb has its own file or folder.
 
 mod agents;
 mod args;
@@ -34,7 +34,7 @@ use args::Verb;
 use backend::Target;
 use output::Output;
 
-/// Runs one command, which prints to stdout. The caller shows the error.
+/// Runs one command, which prints to stdout. The caller prints the error.
 pub async fn run(args: Args) -> Result<(), CliError> {
     let out = &Output::new(args.global.json);
     let target = &Target::new(&args.global);

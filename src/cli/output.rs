@@ -1,5 +1,5 @@
-//! The only writer of stdout and stderr. Colours only on a terminal that wants them; a closed pipe is not an error. Text for
-//! people is made [`visible`] here, and JSON is escaped: strangers and agents cannot steer the terminal.
+//! The only writer of stdout and stderr. It uses colours only on a terminal without `NO_COLOR`. A closed pipe is not an
+//! error. It makes text [`visible`] and escapes JSON, so that text of strangers and agents cannot control the terminal.
 
 use std::io::{IsTerminal, Write};
 
@@ -32,7 +32,7 @@ impl Output {
         self.json
     }
 
-    /// A line for people; nothing in JSON mode.
+    /// Prints a line. Does nothing in JSON mode.
     pub fn line(&self, text: impl AsRef<str>) -> Result<(), CliError> {
         if self.json {
             Ok(())
@@ -41,17 +41,17 @@ impl Output {
         }
     }
 
-    /// What was asked for in a format of its own, whatever the mode.
+    /// Prints a result that is text in both modes.
     pub fn text(&self, text: &str) -> Result<(), CliError> {
         write_line(&visible(text))
     }
 
-    /// JSON that was asked for, whatever the mode.
+    /// Prints JSON in both modes.
     pub fn json(&self, json: &str) -> Result<(), CliError> {
         write_line(&escaped(json))
     }
 
-    /// One JSON value on a line, in JSON mode.
+    /// Prints a value as one line of JSON. Does nothing in text mode.
     pub fn value(&self, value: &impl Serialize) -> Result<(), CliError> {
         if !self.json {
             return Ok(());
@@ -60,17 +60,18 @@ impl Output {
         self.json(&json)
     }
 
-    /// A question, or another text without a line end, for people on a terminal.
+    /// Prints a question or another text without a line end.
     pub fn ask(&self, text: &str) -> Result<(), CliError> {
         self.raw(&visible(text))
     }
 
-    /// A line that the next one overwrites.
+    /// Prints a line that the next one overwrites.
     pub fn passing(&self, text: &str) -> Result<(), CliError> {
         self.raw(&format!("\r{}", visible(text)))
     }
 
-    /// Signs for the terminal, and rows of Markdown, which has no others in it. What others wrote does not come this way.
+    /// Prints control sequences of our own, and rendered rows of Markdown. Never pass text of others: it is not made
+    /// visible.
     pub fn raw(&self, text: &str) -> Result<(), CliError> {
         if self.json || text.is_empty() {
             return Ok(());
@@ -82,7 +83,7 @@ impl Output {
             .map_err(unwritable)
     }
 
-    /// An error that does not end the program, for people.
+    /// Prints an error that does not end the program.
     pub fn complain(&self, error: &CliError) -> Result<(), CliError> {
         self.line(self.styled(BAD, &in_words(error)))
     }
@@ -91,7 +92,7 @@ impl Output {
         self.colour
     }
 
-    /// Columns of the terminal.
+    /// The number of columns of the terminal.
     pub fn width(&self) -> usize {
         terminal_size::terminal_size().map_or(80, |(width, _)| usize::from(width.0))
     }
@@ -104,7 +105,7 @@ impl Output {
         }
     }
 
-    /// Columns as wide as their widest cell, the header in bold.
+    /// Prints a table. Each column is as wide as its widest cell, and the header is bold.
     pub fn table(&self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
         let rows: Vec<Vec<String>> = rows
             .iter()
@@ -131,7 +132,7 @@ impl Output {
     }
 }
 
-/// The state of a handoff or platform, coloured by whether it is good news.
+/// The style of a state of a handoff or platform.
 pub fn state_style(state: &str) -> Style {
     match state {
         "completed" | "up" => GOOD,
@@ -156,7 +157,7 @@ fn unwritable(error: std::io::Error) -> CliError {
     }
 }
 
-/// A prompt of ours without a line end, on a terminal.
+/// Prints a prompt without a line end.
 pub fn prompt(text: &str) {
     let mut stdout = std::io::stdout().lock();
     let _ = stdout
@@ -164,9 +165,9 @@ pub fn prompt(text: &str) {
         .and_then(|()| stdout.flush());
 }
 
-/// The error at the end of a program: on stderr for people, as JSON on stdout for programs.
+/// Prints the error that ends the program: on stderr, or as JSON on stdout in JSON mode.
 pub fn report(error: &CliError, json: bool) {
-    if matches!(error, CliError::Closed | CliError::Told { .. }) {
+    if matches!(error, CliError::Closed | CliError::Reported { .. }) {
         return;
     }
     if json {
@@ -189,6 +190,6 @@ fn in_words(error: &CliError) -> String {
 }
 
 pub fn to_stderr(text: &str) {
-    // A closed stderr leaves nobody to tell.
+    // If stderr is closed, there is no other place to report it.
     let _ = writeln!(std::io::stderr(), "{}", visible(text));
 }

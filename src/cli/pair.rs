@@ -1,6 +1,6 @@
 //! Invoked by `hermesctl pair`.
 //!
-//! Lists the people who may talk to the agent by pairing, approves one, revokes one.
+//! Lists the people who have access by pairing, approves one, revokes one.
 
 use super::CliError;
 use super::backend::Target;
@@ -11,7 +11,7 @@ use crate::protocol::{Call, Nothing, PairingCode, PersonName, PersonView, Platfo
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Somebody unknown who writes to the bot gets a code and tells it to you.\n\nExamples:\n  hermesctl pair\n  hermesctl pair approve K7QXM2PA\n  hermesctl pair revoke telegram 123456789"
+    after_help = "A person without access who writes to the bot gets a code and passes it on to you.\n\nExamples:\n  hermesctl pair\n  hermesctl pair approve K7QXM2PA\n  hermesctl pair revoke telegram 123456789"
 )]
 pub struct PairArgs {
     #[command(subcommand)]
@@ -20,18 +20,18 @@ pub struct PairArgs {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum PairVerb {
-    /// Everybody who was let in, and those who ask for it (the default).
+    /// List the people with access, and those who wait for approval (the default).
     List,
-    /// Let in the person who got this code.
+    /// Give access to the person who received this code.
     Approve {
-        /// As the bot gave it to them.
+        /// The code that the bot sent.
         code: String,
     },
-    /// No longer let this person in.
+    /// Revoke a person's access.
     Revoke {
-        /// Where they write.
+        /// The platform on which the person has access.
         platform: String,
-        /// The platform's id of the person, as `hermesctl pair` shows it.
+        /// The id of the person on the platform, as `hermesctl pair` shows it.
         id: String,
     },
 }
@@ -53,7 +53,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: PairArgs) -> Result
             let person: PersonView = client.call(call).await?;
             out.value(&person)?;
             let name = person.name.as_deref().unwrap_or(&person.user);
-            // A stranger chose the name: it stays in its line.
+            // A stranger chose the name, so it must not add lines.
             let name = visible::in_one_line(name);
             let line = format!("{name} may talk to the agent on {}", person.platform);
             out.line(out.styled(GOOD, &line))?;
@@ -61,7 +61,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: PairArgs) -> Result
             let of = platforms.iter().find(|p| p.name == person.platform);
             if of.is_some_and(|p| p.owner.is_none()) {
                 out.line(format!(
-                    "They are a guest. If the bot is theirs, set platforms.{}.owner = \"{}\" in hermesd.toml.",
+                    "This person is a guest. If it is the owner of the bot, set platforms.{}.owner = \"{}\" in hermesd.toml.",
                     person.platform, person.user
                 ))?;
             }
@@ -72,7 +72,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: PairArgs) -> Result
             let person: PersonName = client.call(Call::PairRevoke(person)).await?;
             out.value(&person)?;
             let PersonName { platform, user } = person;
-            out.line(format!("{user} is no longer let in on {platform}"))
+            out.line(format!("{user} no longer has access on {platform}"))
         }
     }
 }
@@ -81,10 +81,13 @@ fn row(person: &PersonView) -> Vec<String> {
     let now = clock::now();
     let state = match person.approved_at {
         Some(at) if person.by == "hermes" => {
-            format!("let in by Hermes {} ago", clock::age(now - at))
+            format!("approved by Hermes {} ago", clock::age(now - at))
         }
-        Some(at) => format!("let in {} ago", clock::age(now - at)),
-        None => format!("asks since {}", clock::age(now - person.asked_at)),
+        Some(at) => format!("approved {} ago", clock::age(now - at)),
+        None => format!(
+            "waits for approval, asked {} ago",
+            clock::age(now - person.asked_at)
+        ),
     };
     vec![
         person.platform.clone(),

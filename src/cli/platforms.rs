@@ -1,30 +1,24 @@
 //! Invoked by `hermesctl platforms`.
 //!
-//! Lists the platforms, with their state and their home channel.
+//! Lists the platforms with their states and home channels.
 
 use super::backend::Target;
 use super::output::Output;
 use super::{CliError, setup};
-use crate::config::Config;
-use crate::platform::local;
 use crate::protocol::PlatformView;
 
 pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
-    let (config, backend) = target.open().await?;
+    let (_, backend) = target.open().await?;
     let platforms = backend.platforms().await?;
     out.value(&platforms)?;
-    show(out, &config, platforms)
+    show(out, platforms)
 }
 
-/// A table of the configured platforms, and one line with the others.
-pub(super) fn show(
-    out: &Output,
-    config: &Config,
-    platforms: Vec<PlatformView>,
-) -> Result<(), CliError> {
+/// Prints a table of the configured platforms, and one line with the others.
+pub(super) fn show(out: &Output, platforms: Vec<PlatformView>) -> Result<(), CliError> {
     let (others, configured): (Vec<_>, Vec<_>) = platforms
         .into_iter()
-        .partition(|platform| is_unconfigured(config, platform));
+        .partition(|platform| !platform.configured);
     let row = |p: PlatformView| {
         vec![
             p.name,
@@ -46,14 +40,6 @@ pub(super) fn show(
             remedy(&names)
         )),
     }
-}
-
-/// Whether the platform is off because the configuration does not mention it.
-fn is_unconfigured(config: &Config, platform: &PlatformView) -> bool {
-    let unset = config
-        .platform(&platform.name)
-        .is_none_or(|p| !p.enabled && !p.has_credentials() && p.placeholder.is_none());
-    platform.state == "off" && platform.name != local::NAME && unset
 }
 
 fn remedy(names: &[String]) -> String {

@@ -1,6 +1,6 @@
 //! Invoked by `hermesctl resume`.
 //!
-//! Brings a session home and, in a terminal, goes on with it.
+//! Brings a session back from its chat and, in a terminal, continues it.
 
 use super::backend::Target;
 use super::output::{FAINT, Output};
@@ -12,9 +12,9 @@ use crate::protocol::{ChatOpen, ResumedView};
     after_help = "Examples:\n  hermesctl resume\n  hermesctl resume \"Fix the parser\"\n  hermesctl resume 20260131 --no-chat"
 )]
 pub struct ResumeArgs {
-    /// Id, beginning of an id, or title [default: the only one that was handed off].
+    /// Id, beginning of an id, or title [default: the only session that was handed off].
     pub session: Option<String>,
-    /// Only bring it home; do not open it here.
+    /// Only bring it back, do not open it here.
     #[arg(long)]
     pub no_chat: bool,
 }
@@ -44,10 +44,10 @@ fn report(out: &Output, resumed: &ResumedView) -> Result<(), CliError> {
     let name = session.title.as_deref().unwrap_or(&session.id);
     match &resumed.came_from {
         Some(platform) => out.line(format!("\"{name}\" is back from {platform}."))?,
-        None => out.line(format!("\"{name}\" was not on a chat."))?,
+        None => out.line(format!("\"{name}\" was not in a chat."))?,
     }
     out.line(format!(
-        "Go on with:  hermesctl chat --resume {}",
+        "Continue with:  hermesctl chat --resume {}",
         session.id
     ))
 }

@@ -1,6 +1,6 @@
 //! Invoked by `hermesctl sessions`.
 //!
-//! Lists, shows, searches and renames sessions. export.rs writes one out.
+//! Lists, shows, searches and renames sessions. `export.rs` exports one.
 
 use std::path::PathBuf;
 
@@ -25,62 +25,62 @@ pub struct SessionsArgs {
 
 #[derive(Debug, clap::Subcommand)]
 pub enum SessionsVerb {
-    /// The newest first (the default).
+    /// List sessions, the newest first (the default).
     List {
-        /// Only those from here: cli, tui, acp, or a platform.
+        /// Only sessions of this source: cli, tui, acp, or a platform.
         #[arg(long, value_name = "NAME")]
         source: Option<String>,
-        /// Only those that have not ended.
+        /// Only sessions that have not ended.
         #[arg(long)]
         live: bool,
-        /// How many at the most.
+        /// The maximum number of sessions.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
-    /// One session.
+    /// Show one session.
     Show {
         /// Id, beginning of an id, or title.
         session: String,
     },
-    /// What was said in a session.
+    /// Show the messages of a session.
     Transcript {
         /// Id, beginning of an id, or title.
         session: String,
-        /// Only the last so many messages.
+        /// Only this many messages, counted from the end.
         #[arg(long, value_name = "N")]
         last: Option<usize>,
     },
-    /// Find messages by their words.
+    /// Find messages that contain all words.
     #[command(
-        after_help = "All words have to be in the message; quote a phrase, and end a word with * to find what begins so.\n\nExamples:\n  hermesctl sessions search parser \"off by one\"\n  hermesctl sessions search 'deploy*' --limit 5"
+        after_help = "Quote a phrase. End a word with * to find all words that begin with it.\n\nExamples:\n  hermesctl sessions search parser \"off by one\"\n  hermesctl sessions search 'deploy*' --limit 5"
     )]
     Search {
         /// Words, or phrases in quotes.
         #[arg(required = true, value_name = "WORD")]
         words: Vec<String>,
-        /// How many at the most.
+        /// The maximum number of messages.
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
-    /// Write a session out, to read or to keep.
+    /// Export a whole session as Markdown or JSON.
     #[command(
         after_help = "Examples:\n  hermesctl sessions export \"Fix the parser\" > parser.md\n  hermesctl sessions export 20260131 --format json --output parser.json"
     )]
     Export {
         /// Id, beginning of an id, or title.
         session: String,
-        /// How to write it.
+        /// The format.
         #[arg(long, value_enum, default_value_t = ExportFormat::Markdown)]
         format: ExportFormat,
-        /// A file that does not exist yet [default: standard output].
+        /// A new file [default: standard output].
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
-    /// Give a session another title; an empty one takes it away.
+    /// Change the title of a session. An empty title removes it.
     Rename {
         /// Id, beginning of an id, or title.
         session: String,
-        /// Up to a hundred characters; unique.
+        /// The new title: unique, at most 100 characters.
         title: String,
     },
 }
@@ -199,7 +199,7 @@ async fn transcript(
     out.value(&whole)
 }
 
-/// All pages of what is wished for.
+/// Fetches all pages of the requested messages.
 pub(super) async fn whole(
     backend: &dyn Backend,
     wish: &TranscriptWish,
@@ -219,7 +219,7 @@ pub(super) async fn whole(
         let (got, earlier) = (page.messages.len(), page.earlier);
         pages.push(page);
         wanted = wanted.map(|n| n.saturating_sub(got));
-        // A page is what fits a frame; the rest is fetched until all that was asked for is here.
+        // One page fits into a frame. Continue until all requested messages are here.
         if !earlier || got == 0 || wanted == Some(0) {
             break;
         }
@@ -273,7 +273,7 @@ async fn search(
     Ok(())
 }
 
-/// What was found in bold where there are colours, between its marks where there are none.
+/// Shows matches in bold, or between their marks if there are no colours.
 fn highlighted(out: &Output, snippet: &str) -> String {
     let mut text = String::new();
     let mut rest = snippet;
@@ -299,7 +299,7 @@ async fn rename(
     out.value(&renamed)?;
     match &renamed.title {
         Some(title) => out.line(format!("{} is now called \"{title}\".", renamed.id)),
-        None => out.line(format!("{} has no title any more.", renamed.id)),
+        None => out.line(format!("{} no longer has a title.", renamed.id)),
     }
 }
 
@@ -314,13 +314,13 @@ fn print(out: &Output, message: &MessageView) -> Result<(), CliError> {
         .try_for_each(|line| out.line(format!("  {line}")))
 }
 
-/// What stands for the person over words that a program said.
+/// The author of a message that a program wrote in the role of the user.
 pub(super) fn said_by(message: &MessageView) -> String {
     let kind = message.display_kind.as_deref().unwrap_or_default();
     format!("note ({})", kind.replace('_', " "))
 }
 
-/// Who said it, and what, with the tools that were called.
+/// The author and the text of a message, with its tool calls.
 pub(super) fn in_words(message: &MessageView) -> (String, String) {
     let who = match (&message.tool_name, message.role.as_str()) {
         (_, "user") if message.display_kind.is_some() => said_by(message),

@@ -1,6 +1,6 @@
 //! Invoked by `hermesctl status`.
 //!
-//! Prints what the daemon is doing.
+//! Prints the daemon, its work and its platforms.
 
 use serde_json::json;
 
@@ -14,7 +14,7 @@ use crate::protocol::StatusView;
 pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
     let (config, backend) = target.open().await?;
     match backend.status().await? {
-        Status::Served(status) => served(&config, out, status),
+        Status::Served(status) => served(out, status),
         Status::Unserved {
             sessions,
             handoffs_in_flight,
@@ -41,7 +41,7 @@ fn unserved(
     Err(error.after_value(out))
 }
 
-fn served(config: &Config, out: &Output, status: StatusView) -> Result<(), CliError> {
+fn served(out: &Output, status: StatusView) -> Result<(), CliError> {
     out.value(&status)?;
     let up = clock::age(clock::now() - status.started_at);
     out.line(format!(
@@ -49,12 +49,12 @@ fn served(config: &Config, out: &Output, status: StatusView) -> Result<(), CliEr
         status.version, status.pid, status.home, status.profile
     ))?;
     out.line(format!(
-        "Agent {}; {} sessions; {} handoffs and {} turns at work; {} connections.\n",
+        "Agent {}, {} sessions, {} handoffs and {} turns in progress, {} connections.\n",
         status.agent,
         status.sessions,
         status.handoffs_running,
         status.turns_running,
         status.connections
     ))?;
-    platforms::show(out, config, status.platforms)
+    platforms::show(out, status.platforms)
 }

@@ -1,4 +1,4 @@
-//! The terminal that hermesctl runs in: the name of its device, and the names that Hermes' CLI gives it.
+//! Identifies the terminal that hermesctl runs in: the name of its device, and the names that Hermes' CLI gives it.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -7,7 +7,7 @@ use nix::unistd::ttyname;
 
 use crate::sessions::TerminalNames;
 
-/// Programs that show several terminals name each in a variable. In the order in which Hermes' CLI asks for them.
+/// Programs that show several terminals name each in a variable. The order is that of Hermes' CLI.
 const VARIABLES: [&str; 6] = [
     "ZELLIJ_PANE_ID",
     "TMUX_PANE",
@@ -17,10 +17,10 @@ const VARIABLES: [&str; 6] = [
     "WT_SESSION",
 ];
 
-/// The longest part of a name that Hermes keeps.
+/// Hermes cuts each part of a name to this length.
 const LONGEST: usize = 120;
 
-/// The device of the terminal that we are in.
+/// The device of our terminal.
 pub(super) fn tty() -> Option<String> {
     let name = ttyname(std::io::stdin())
         .or_else(|_| ttyname(std::io::stdout()))
@@ -28,7 +28,7 @@ pub(super) fn tty() -> Option<String> {
     Some(name.ok()?.to_string_lossy().into_owned())
 }
 
-/// The same under the names that Hermes' CLI gives it. A program that Hermes runs has pipes instead of a terminal, so the
+/// The names that Hermes' CLI gives our terminal. A program that Hermes runs has pipes instead of a terminal, so the
 /// controlling terminal counts too.
 pub(super) fn known_to_hermes() -> TerminalNames {
     let device = tty().or_else(controlling_terminal);
@@ -46,7 +46,7 @@ pub(super) fn known_to_hermes() -> TerminalNames {
     }
 }
 
-/// A part of a file's name: `/dev/pts/3` is `dev-pts-3`.
+/// Converts text to a part of a file name: `/dev/pts/3` becomes `dev-pts-3`.
 fn plain(text: &str) -> String {
     let kept = |c: char| match c {
         c if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') => c,
@@ -56,7 +56,7 @@ fn plain(text: &str) -> String {
     text.chars().map(kept).take(LONGEST).collect()
 }
 
-/// A pseudo-terminal's device is made when it is opened.
+/// The kernel creates the device of a pseudo-terminal when it is opened.
 fn opened_at(device: &str) -> Option<f64> {
     let found = std::fs::metadata(device).ok()?;
     Some(found.ctime() as f64)
@@ -64,7 +64,7 @@ fn opened_at(device: &str) -> Option<f64> {
 
 fn controlling_terminal() -> Option<String> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name of the program stands in parentheses and may hold anything.
+    // The name of the program is in parentheses and may contain any character.
     let number: u64 = stat
         .rsplit_once(')')?
         .1

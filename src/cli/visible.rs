@@ -1,20 +1,21 @@
-//! Text of strangers and agents for a terminal: nothing in it steers the terminal or turns the text behind it around. What would
-//! do so is shown as a sign instead. Our own styles are marked with a random number, so that no text can fake them.
+//! Makes text of strangers and agents safe for a terminal. Characters that control the terminal, or reverse the
+//! direction of the text, become visible symbols. Our own styles are marked with a random number, so that no text can
+//! fake them.
 
 use std::fmt::Write;
 use std::sync::LazyLock;
 
 use anstyle::Style;
 
-/// Around the code of a style. Both are no characters of any text.
+/// They enclose the code of a style. Both are noncharacters of Unicode, which no text contains.
 const OPEN: char = '\u{fdd0}';
 const CLOSE: char = '\u{fdd1}';
 const ESCAPE: char = '\u{1b}';
 
-/// What begins a style of ours, in this process alone.
+/// The beginning of our own styles. It differs in each process.
 static MARK: LazyLock<String> = LazyLock::new(|| format!("{OPEN}{:032x}", fastrand::u128(..)));
 
-/// Text in a style. [`visible`] makes it what a terminal understands.
+/// Text in a style. [`visible`] converts the marks to the codes of the terminal.
 pub(super) fn styled(style: Style, text: &str) -> String {
     let mark = |codes: String| {
         let codes = codes.split(ESCAPE).filter(|code| !code.is_empty());
@@ -31,7 +32,7 @@ pub(super) fn styled(style: Style, text: &str) -> String {
     format!("{begin}{text}{end}")
 }
 
-/// The text as it may be written: line ends and tabs stay, all else that steers a terminal becomes visible.
+/// Makes all characters visible that control a terminal, except line ends and tabs.
 pub(super) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -58,12 +59,12 @@ pub(super) fn visible(text: &str) -> String {
     shown
 }
 
-/// The same in one line.
+/// Like [`visible`], in one line.
 pub(super) fn in_one_line(text: &str) -> String {
     visible(text).replace(['\n', '\t'], " ")
 }
 
-/// JSON, in whose strings all that steers a terminal is escaped. What it says does not change.
+/// Escapes all characters in the strings of JSON that control a terminal. The value does not change.
 pub(super) fn escaped(json: &str) -> String {
     if !json.contains(|c| steers(c) && c != '\n') {
         return json.to_owned();
@@ -73,7 +74,7 @@ pub(super) fn escaped(json: &str) -> String {
         match c {
             '\n' => escaped.push(c),
             c if steers(c) => {
-                // None of them needs more than four digits.
+                // All of these characters fit into four digits.
                 let _ = write!(escaped, "\\u{:04x}", u32::from(c));
             }
             c => escaped.push(c),
@@ -82,7 +83,7 @@ pub(super) fn escaped(json: &str) -> String {
     escaped
 }
 
-/// Whether a character steers a terminal or turns text around.
+/// Whether a character controls a terminal or reverses the direction of text.
 pub(super) fn steers(c: char) -> bool {
     c.is_control()
         || matches!(

@@ -1,23 +1,22 @@
-//! Who may talk to the agent on a platform, and who owns the bot there.
+//! The configured access of one platform: who may talk to the agent, and who owns the bot.
 
 use std::collections::BTreeSet;
 
-/// The rules of one platform.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     pub everyone: bool,
     pub users: BTreeSet<String>,
-    /// These only in groups.
+    /// People who may talk in groups only.
     pub group_users: BTreeSet<String>,
-    /// Groups and channels in which everybody may.
+    /// Groups and channels in which everybody may talk.
     pub chats: BTreeSet<String>,
-    /// Who has one of these roles may talk where the role counts.
+    /// People with one of these roles may talk where the role applies.
     pub roles: BTreeSet<String>,
-    /// Where groups are listed, the only ones that are listened to.
+    /// The only groups that the bot listens to. `None`: all.
     pub groups: Option<BTreeSet<String>>,
-    /// The owner, where the configuration names one.
+    /// The configured owner.
     pub owner: Option<String>,
-    /// The person of the configured home, where that is a private chat.
+    /// The person of the configured home channel, if that is a private chat.
     pub home_person: Option<String>,
     /// Allowed users have the owner's rights.
     pub trusts_users: bool,
@@ -26,7 +25,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// The one owner: the person who is named so, else the person of a private home, else the only allowed user.
+    /// The one owner: the configured one, else the person of a private home channel, else the only allowed user.
     pub fn owner(&self) -> Option<&str> {
         let named = self.owner.as_deref().or(self.home_person.as_deref());
         named.or_else(|| self.only_user())

@@ -86,7 +86,7 @@ pub(super) fn build(
                 .iter()
                 .filter(|setting| setting.secret)
                 .flat_map(|setting| std::iter::once(setting.own_env()).chain(setting.env.clone()))
-                // Not a token, but the way to them.
+                // Not a token, but the directory of tokens.
                 .chain([credentials::DIRECTORY.to_owned()])
                 .collect(),
         },
@@ -95,7 +95,7 @@ pub(super) fn build(
             thread_per_user: get.flag("sessions.thread_per_user"),
             multiplex_profiles: get.flag("sessions.multiplex_profiles"),
             profile: paths::profile(&home, environment),
-            // Known when the database is open.
+            // Set when the database is open.
             slack_workspace: false,
             whatsapp: WhatsAppIds::of_home(&home),
         },
@@ -144,7 +144,7 @@ pub(super) fn build(
     Ok(config)
 }
 
-/// A relative path would depend on the working directory.
+/// Otherwise a relative path would depend on the working directory.
 fn make_paths_absolute(
     schema: &Schema,
     resolved: &mut BTreeMap<String, Resolved>,
@@ -163,7 +163,7 @@ fn make_paths_absolute(
     }
 }
 
-/// An endpoint is one that is named, with a model to ask for.
+/// An endpoint needs an address and a model.
 fn openai(get: &SettingValues) -> Option<OpenAiConfig> {
     Some(OpenAiConfig {
         base_url: get.text("agents.openai.base_url")?,
@@ -173,7 +173,7 @@ fn openai(get: &SettingValues) -> Option<OpenAiConfig> {
     })
 }
 
-/// A program and its arguments, quoted as a shell would have it.
+/// A program and its arguments, split as a shell does.
 fn words(get: &SettingValues, key: &str) -> Result<Option<Vec<String>>, ConfigError> {
     let Some(text) = get.text(key) else {
         return Ok(None);
@@ -187,7 +187,7 @@ fn words(get: &SettingValues, key: &str) -> Result<Option<Vec<String>>, ConfigEr
     }
 }
 
-/// An address of this machine alone, unless somebody says that others may look.
+/// Accepts only a loopback address, unless `metrics.allow_remote` is set.
 fn metrics_listen(get: &SettingValues) -> Result<Option<SocketAddr>, ConfigError> {
     let Some(text) = get.text("metrics.listen") else {
         return Ok(None);
@@ -198,7 +198,7 @@ fn metrics_listen(get: &SettingValues) -> Result<Option<SocketAddr>, ConfigError
         .map_err(|_| wrong("is not an address with a port, such as \"127.0.0.1:9464\""))?;
     if !address.ip().is_loopback() && !get.flag("metrics.allow_remote") {
         return Err(wrong(
-            "can be reached from other machines: take a loopback address, or set metrics.allow_remote = true",
+            "can be reached from other machines: use a loopback address, or set metrics.allow_remote = true",
         ));
     }
     Ok(Some(address))
@@ -212,14 +212,14 @@ fn files_from(environment: &BTreeMap<String, String>, get: &SettingValues) -> Ve
         .collect()
 }
 
-/// The kernel's limit for a socket's path; past it `bind` fails with a message that names neither.
+/// Checks the kernel's limit for socket paths: the error of `bind` names neither the path nor the limit.
 fn check_socket_length(path: &Path) -> Result<(), ConfigError> {
     let length = path.as_os_str().len();
     if length <= 107 {
         return Ok(());
     }
     Err(ConfigError::Invalid(vec![format!(
-        "control.socket: {} is {length} bytes long and a Unix socket's path may have 107: set control.socket to a shorter one",
+        "control.socket: {} is {length} bytes long, but a Unix socket's path may have at most 107: set a shorter path",
         path.display()
     )]))
 }

@@ -1,29 +1,29 @@
-//! Which messages of a platform's chats are answered. The same keys hold for every platform.
+//! The configured rules of one platform for which messages the bot answers. All platforms have the same keys.
 
 use std::collections::BTreeSet;
 
-/// The rules of one platform. Private chats have none.
+/// These rules do not apply to private chats.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChatRules {
-    /// The only groups that are listened to; empty, all are.
+    /// The only groups that the bot listens to. Empty: all.
     pub only_chats: BTreeSet<String>,
-    /// Chats that are not listened to, even where `only_chats` names them.
+    /// Chats that the bot ignores, even if `only_chats` names them.
     pub ignored_chats: BTreeSet<String>,
-    /// In groups, only messages for the bot are answered.
+    /// In groups, the bot answers only messages that are meant for it.
     pub require_mention: bool,
-    /// Groups in which no mention is needed.
+    /// Groups in which the bot needs no mention.
     pub free_chats: BTreeSet<String>,
-    /// A thread that is on a session needs a mention too.
+    /// A thread with a session needs a mention too.
     pub thread_require_mention: bool,
-    /// Messages that mention others and not the bot are not answered, except in free chats.
+    /// The bot ignores messages that mention only others, except in free chats.
     pub ignore_mentions_of_others: bool,
     pub bots: BotMessages,
 }
 
-/// Which messages of other bots are answered.
+/// Which messages of other bots the bot answers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum BotMessages {
-    /// None: bots that answer one another never stop.
+    /// The default: bots that answer one another never stop.
     #[default]
     Never,
     /// Those that mention this bot.
@@ -32,7 +32,7 @@ pub enum BotMessages {
 }
 
 impl BotMessages {
-    /// From the word of a setting. An unknown word answers no bot.
+    /// An unknown word means [`BotMessages::Never`].
     pub(super) fn parse(word: &str) -> BotMessages {
         match word {
             "mentions" => BotMessages::Mentions,

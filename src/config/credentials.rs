@@ -1,4 +1,4 @@
-//! What the service manager hands over in `$CREDENTIALS_DIRECTORY`: one file a setting, readable by the service alone.
+//! Reads the service manager's credentials from `$CREDENTIALS_DIRECTORY`: one file per setting.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -31,7 +31,7 @@ pub(super) fn read(
                 }
                 Err(source) => return Err(ConfigError::Unreadable { path, source }),
             };
-            // Editors and `echo` end a file with a line break, which belongs to no token.
+            // Editors and `echo` end a file with a line break, which is not part of the token.
             let text = text.trim();
             if !text.is_empty() {
                 let raw = Raw::Text(text.to_owned());
@@ -42,9 +42,9 @@ pub(super) fn read(
     Ok(())
 }
 
-/// What a setting's file may be called: its key, a platform's also without `platforms.`, or its names in the environment.
-/// systemd puts `hermesd_` before the names of a directory's files (`LoadCredential=hermesd:DIRECTORY`), and what is meant
-/// for us among a machine's credentials begins with `hermesd.` (`ImportCredential=hermesd.*`).
+/// The file names of a setting: its key, with or without `platforms.`, and its names in the environment. Each may begin
+/// with `hermesd_`, which systemd adds for `LoadCredential=hermesd:DIRECTORY`, or with `hermesd.`, which marks our
+/// credentials of a machine (`ImportCredential=hermesd.*`).
 fn names(setting: &Setting) -> impl Iterator<Item = String> {
     let key = setting.key.as_str();
     let short = key.strip_prefix("platforms.");

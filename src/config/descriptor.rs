@@ -1,5 +1,5 @@
-//! The data about one platform: its settings, credentials, words and limits. Data only, so that a program can read all
-//! descriptors without linking an adapter.
+//! The type of a platform's descriptor: its settings, credentials, words and limits. A descriptor is only data, so a
+//! program can read all of them without linking an adapter.
 
 use super::spec::SettingSpec;
 
@@ -12,14 +12,14 @@ pub struct PlatformDescriptor {
     pub settings: &'static [SettingSpec],
     /// The sets of credentials that sign in. Any one set is enough.
     pub credentials: &'static [&'static [Credential]],
-    /// The sets of settings that switch the platform on where `enabled` is unset. Any one set is enough. Values in
-    /// Hermes' `config.yaml` and `gateway.json` do not count: there Hermes asks for `enabled: true`.
+    /// The sets of settings that switch the platform on if `enabled` is unset. Any one set is enough. Values in Hermes'
+    /// `config.yaml` and `gateway.json` do not count, because Hermes requires `enabled: true` there.
     pub enabled_by: &'static [&'static [&'static str]],
     pub access: AccessRules,
     pub limits: MessageLimits,
     /// Whether Hermes also reads `extra` of the block that has the shared keys.
     pub shared_block_has_extra: bool,
-    /// How a person gets the credentials, one step a line.
+    /// How you get the credentials, one step per line.
     pub setup: &'static [&'static str],
 }
 
@@ -32,7 +32,7 @@ pub struct Credential {
     pub label: &'static str,
 }
 
-/// What one message may hold.
+/// The limits of one message.
 #[derive(Debug, Clone, Copy)]
 pub struct MessageLimits {
     /// Characters of text, in the platform's own count. `None`: no limit.
@@ -41,15 +41,15 @@ pub struct MessageLimits {
     pub files: Option<usize>,
 }
 
-/// Who may talk, as far as platforms differ.
+/// The rules of access that differ between platforms.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessRules {
-    /// Whether the id of a chat shows that it is the private chat with the person of the same id.
+    /// Whether a chat with this id is the private chat with the person of the same id.
     pub is_private_chat: fn(&str) -> bool,
     pub groups: GroupRule,
-    /// Whether an unknown person gets a pairing code where no setting says otherwise.
+    /// Whether an unknown person gets a pairing code by default.
     pub offers_pairing: bool,
-    /// Whether one person has several ids: a phone number and others.
+    /// Whether one person may have several ids, such as a phone number and another.
     pub people_have_aliases: bool,
 }
 
@@ -79,7 +79,7 @@ impl PlatformDescriptor {
         self.settings.iter().find(|spec| spec.name == name)
     }
 
-    /// When the platform is on though `enabled` is unset, as a clause.
+    /// The clause that says when the platform is on although `enabled` is unset.
     pub(super) fn on_when(&self) -> Option<String> {
         let sets: Vec<String> = self
             .enabled_by

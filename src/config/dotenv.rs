@@ -1,5 +1,5 @@
-//! Hermes' `.env`, read as Hermes reads it: shell-like assignments, quoted values over several lines, `${NAME}`. Lines that
-//! are no assignments are skipped.
+//! Reads Hermes' `.env` as Hermes does: shell-like assignments, quoted values over several lines, `${NAME}`. It skips
+//! other lines.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(super) struct Assignment {
     pub(super) line: usize,
 }
 
-/// The assignments of a file in their order; none where there is no file.
+/// The assignments of a file in order. A missing file has none.
 pub(super) fn read(
     path: &Path,
     environment: &BTreeMap<String, String>,
@@ -23,7 +23,7 @@ pub(super) fn read(
     let Some(bytes) = super::hermes::read_optional(path)? else {
         return Ok(Vec::new());
     };
-    // Where a file is not UTF-8, Hermes takes each byte for a character.
+    // If a file is not UTF-8, Hermes reads each byte as a character.
     let text = String::from_utf8(bytes)
         .unwrap_or_else(|error| error.as_bytes().iter().map(|b| char::from(*b)).collect());
     let mut assignments = assignments(text.trim_start_matches('\u{feff}'));
@@ -31,7 +31,8 @@ pub(super) fn read(
     Ok(assignments)
 }
 
-/// Replaces references: by the values of earlier lines, then of the environment, then by the default in `${NAME:-default}`.
+/// Replaces references by the value of an earlier line, else of the environment, else by the default in
+/// `${NAME:-default}`.
 fn expand(assignments: &mut [Assignment], environment: &BTreeMap<String, String>) {
     let mut known = environment.clone();
     for assignment in assignments {
@@ -61,7 +62,7 @@ fn assignments(text: &str) -> Vec<Assignment> {
     found
 }
 
-/// Name, value and what follows them; else the place at which this is no assignment.
+/// Name, value and the rest of the text. If this is not an assignment, the text from the error on.
 fn assignment(line: &str) -> Result<(String, String, &str), &str> {
     let after_export = line
         .strip_prefix("export")
@@ -94,7 +95,7 @@ fn skip_blanks(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_whitespace() && c != '\r' && c != '\n')
 }
 
-/// A comment needs a blank before it.
+/// A comment begins after a blank.
 fn without_comment(value: &str) -> String {
     let comment = value
         .char_indices()
@@ -104,7 +105,7 @@ fn without_comment(value: &str) -> String {
     value[..end].trim_end().to_owned()
 }
 
-/// The value up to its closing quote, and what follows.
+/// The value up to its closing quote, and the rest of the text.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();
@@ -152,7 +153,7 @@ mod tests {
         found.into_iter().map(pair).collect()
     }
 
-    /// Each row is what Hermes' reader makes of the text.
+    /// Each row has the result of Hermes' own reader.
     #[test]
     fn assignments_in_all_their_spellings() {
         for (text, expected) in [

@@ -1,4 +1,4 @@
-//! Hermes' `config.yaml` and `gateway.json`. They hold much that is not ours: what we use is checked, the rest ignored.
+//! Reads Hermes' `config.yaml` and `gateway.json`. Values that hermesd uses are checked, all others are ignored.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::settings::Setting;
 use super::value::{Kind, Raw};
 use super::variables::Variables;
 
-/// The two files as they were read. `Null` stands for one that is not there.
+/// The two files. `Null` stands for a missing one.
 pub(super) struct Files {
     yaml_path: PathBuf,
     yaml: Json,
@@ -51,7 +51,7 @@ impl Files {
         variables.complete_from(&self.yaml_path, &self.yaml);
     }
 
-    /// Adds what the files have under the paths that come before Hermes' variables, or under the others.
+    /// Adds the values of the paths that come before Hermes' variables, or of those that come after.
     pub(super) fn pick(&self, order: Order, variables: &Variables, layers: &mut Layers) {
         let schema = layers.schema;
         for setting in schema.settings().iter().filter(|s| s.platform.is_none()) {
@@ -100,7 +100,7 @@ impl Files {
     }
 }
 
-/// Of what is below `gateway`, Hermes reads only this in `gateway.json`.
+/// Below `gateway`, Hermes reads only this key in `gateway.json`.
 fn counts_in_json(key: &str) -> bool {
     !key.starts_with("gateway.") || key == "gateway.multiplex_profiles"
 }
@@ -109,7 +109,7 @@ fn add(setting: &Setting, order: Order, raw: Option<Raw>, origin: Origin, layers
     let Some(raw) = raw else {
         return;
     };
-    // Hermes runs without a number or a word that it cannot use, so we do too.
+    // Hermes ignores a number or a word that it cannot use, and so do we.
     let may_be_odd = !matches!(
         setting.kind,
         Kind::Text | Kind::Path | Kind::Flag | Kind::List
@@ -121,10 +121,10 @@ fn add(setting: &Setting, order: Order, raw: Option<Raw>, origin: Origin, layers
     }
 }
 
-/// What a node says of a platform's setting; `None` is nothing.
+/// The raw value of a platform's setting. `None` is unset.
 fn raw_of(setting: &Setting, order: Order, node: &Json) -> Option<Raw> {
     match node {
-        // Somebody wrote the key, and Hermes takes it for a no.
+        // Hermes reads a key without a value as false.
         Json::Null if setting.key.ends_with(".enabled") => Some(Raw::Flag(false)),
         Json::String(text) if text.is_empty() && order == Order::BeforeVariables => {
             Some(Raw::Text(String::new()))
@@ -146,13 +146,13 @@ fn read_yaml(path: &Path) -> Result<Json, ConfigError> {
         return Ok(Json::Null);
     }
     serde_saphyr::from_str_with_options(&text, as_python_reads_it()).map_err(|e| {
-        // Never with the lines around it: a token may stand there.
+        // Without the snippet: it may contain a token.
         let line = e.location().map_or(1, |at| at.line());
         invalid(path, line, e.without_snippet())
     })
 }
 
-/// Of a key that stands twice, the last counts: Hermes runs with such files, so we do too.
+/// The last of two equal keys wins: Hermes accepts such files, and so do we.
 fn as_python_reads_it() -> serde_saphyr::Options {
     serde_saphyr::options! { duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins }
 }
@@ -164,7 +164,7 @@ fn read_json(path: &Path) -> Result<Json, ConfigError> {
     serde_json::from_slice(&bytes).map_err(|e| invalid(path, e.line() as u64, &e))
 }
 
-/// Empty where there is no file.
+/// Empty if the file is missing.
 fn read_text(path: &Path) -> Result<String, ConfigError> {
     let bytes = read_optional(path)?.unwrap_or_default();
     String::from_utf8(bytes).map_err(|error| ConfigError::Unreadable {
@@ -173,7 +173,7 @@ fn read_text(path: &Path) -> Result<String, ConfigError> {
     })
 }
 
-/// A file that need not be there.
+/// `None` if the file is missing.
 pub(super) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, ConfigError> {
     match std::fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
@@ -189,7 +189,7 @@ fn invalid(path: &Path, line: u64, error: &dyn std::fmt::Display) -> ConfigError
     ConfigError::Invalid(vec![format!("{}:{line}: {error}", path.display())])
 }
 
-/// `None` for what counts as unset: null, empty text, and mappings, whose own keys are looked up one by one.
+/// `None` for values that count as unset: null, empty text, and mappings, whose keys are looked up one by one.
 fn raw(node: &Json) -> Option<Raw> {
     match node {
         Json::Null | Json::Object(_) => None,
@@ -208,7 +208,7 @@ fn raw(node: &Json) -> Option<Raw> {
                     _ => None,
                 })
                 .collect::<Option<_>>()
-                .map_or(Raw::Other("list of such things"), Raw::List),
+                .map_or(Raw::Other("list of other values"), Raw::List),
         ),
     }
 }

@@ -1,4 +1,4 @@
-//! Values from all sources, kept with their origin, merged by precedence and checked against their settings.
+//! Collects the values of all sources with their origin, merges them by precedence, and checks them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -54,9 +54,9 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The kinds of places that values come from. A home channel's name and thread belong to the channel of the same kind.
+/// The groups of sources. A home channel's name and thread have to come from the same group as the channel.
 #[derive(Clone, Copy, PartialEq)]
-enum Source {
+enum SettingLayer {
     Flags,
     Environment,
     Credentials,
@@ -67,17 +67,17 @@ enum Source {
 }
 
 impl Origin {
-    fn source(&self) -> Source {
+    fn layer(&self) -> SettingLayer {
         match self {
-            Origin::Flag(_) => Source::Flags,
-            Origin::Environment(name) if name.starts_with(OWN_PREFIX) => Source::Environment,
+            Origin::Flag(_) => SettingLayer::Flags,
+            Origin::Environment(name) if name.starts_with(OWN_PREFIX) => SettingLayer::Environment,
             Origin::Environment(_) | Origin::DotEnv { .. } | Origin::YamlVariable { .. } => {
-                Source::HermesVariables
+                SettingLayer::HermesVariables
             }
-            Origin::Credential { .. } => Source::Credentials,
-            Origin::Toml { .. } => Source::Toml,
-            Origin::Hermes { .. } => Source::HermesFiles,
-            Origin::Default => Source::Defaults,
+            Origin::Credential { .. } => SettingLayer::Credentials,
+            Origin::Toml { .. } => SettingLayer::Toml,
+            Origin::Hermes { .. } => SettingLayer::HermesFiles,
+            Origin::Default => SettingLayer::Defaults,
         }
     }
 }
@@ -93,7 +93,7 @@ pub struct Resolved {
 pub(super) struct Layers {
     pub(super) schema: &'static Schema,
     candidates: BTreeMap<String, Vec<(Raw, Origin)>>,
-    /// Keys for which no further candidate counts.
+    /// Keys that accept no further candidates.
     left_unset: BTreeSet<String>,
     faults: Vec<String>,
 }
@@ -115,7 +115,7 @@ impl Layers {
         }
     }
 
-    /// Ignores all sources that come later.
+    /// Ignores all later sources of this key.
     pub(super) fn leave_unset(&mut self, key: &str) {
         self.left_unset.insert(key.to_owned());
     }
@@ -135,7 +135,7 @@ impl Layers {
     pub(super) fn add_environment(&mut self, environment: &BTreeMap<String, String>) {
         for setting in self.schema.settings() {
             let name = setting.own_env();
-            // An empty variable is how unit files and shells say "not set".
+            // Unit files and shells unset a variable by making it empty.
             if let Some(text) = environment.get(&name).filter(|t| !t.is_empty()) {
                 let raw = Raw::Text(text.clone());
                 self.add(&setting.key, raw, Origin::Environment(name));
@@ -143,7 +143,7 @@ impl Layers {
         }
     }
 
-    /// The variables that Hermes sees. In `.env`, hermesd's own names count, too.
+    /// The variables that Hermes sees. In `.env`, hermesd's own names count too.
     pub(super) fn add_variables(&mut self, variables: &Variables) {
         for setting in self.schema.settings() {
             let own = setting.own_env();
@@ -157,7 +157,7 @@ impl Layers {
         }
     }
 
-    /// The candidate that counts. The name and the thread of a home channel come from where the channel does.
+    /// The candidate that wins. The name and the thread of a home channel have to come from the channel's source.
     fn winner(&self, setting: &Setting) -> Option<(Raw, Origin)> {
         let candidates = self.candidates.get(&setting.key);
         let mut candidates = candidates.into_iter().flatten();
@@ -172,15 +172,15 @@ impl Layers {
         };
         let (_, home) = self.winner(home)?;
         candidates
-            .find(|(_, origin)| origin.source() == home.source())
+            .find(|(_, origin)| origin.layer() == home.layer())
             .cloned()
     }
 
-    /// Keeps what Hermes' files list as well. Nothing in common is a fault: it would leave out everybody.
+    /// Reduces a list to what Hermes' files list too. An empty result is a fault: it would exclude everybody.
     fn keep_common(&mut self, setting: &Setting, value: &mut Value, origin: &Origin) {
         let candidates = self.candidates.get(&setting.key).into_iter().flatten();
         let of_files = candidates
-            .filter(|(_, origin)| origin.source() == Source::HermesFiles)
+            .filter(|(_, origin)| origin.layer() == SettingLayer::HermesFiles)
             .find_map(|(raw, origin)| Some((setting.kind.parse(raw, true)?, origin.clone())));
         let (Value::List(listed), Some((Value::List(also), file))) = (value, of_files) else {
             return;
@@ -196,12 +196,12 @@ impl Layers {
         }
         if listed.is_empty() {
             self.faults.push(format!(
-                "{origin} and {file} have nobody in common, and Hermes lets in only people whom both list: remove one of the two"
+                "{origin} and {file} have no entry in common, and Hermes allows only people whom both list: remove one of the two"
             ));
         }
     }
 
-    /// Checks every winner against its kind and fills in the defaults. All faults are reported at once.
+    /// Checks every winner against its kind and adds the defaults. The error has all faults.
     pub(super) fn resolve(mut self) -> Result<BTreeMap<String, Resolved>, ConfigError> {
         let mut resolved = BTreeMap::new();
         for setting in self.schema.settings() {
@@ -211,7 +211,7 @@ impl Layers {
             let lenient = !matches!(origin, Origin::Toml { .. });
             match setting.kind.parse(&raw, lenient) {
                 Some(mut value) => {
-                    if setting.spec.needs_both && origin.source() == Source::HermesVariables {
+                    if setting.spec.needs_both && origin.layer() == SettingLayer::HermesVariables {
                         self.keep_common(setting, &mut value, &origin);
                     }
                     resolved.insert(setting.key.clone(), Resolved { value, origin });
@@ -234,7 +234,7 @@ impl Layers {
 
 fn describe(raw: &Raw, secret: bool) -> String {
     match raw {
-        _ if secret => "what stands there".into(),
+        _ if secret => "this value".into(),
         Raw::Text(text) => format!("{:?}", masked(text)),
         Raw::Flag(flag) => flag.to_string(),
         Raw::Integer(n) => n.to_string(),

@@ -1,8 +1,8 @@
-//! Settings as they are shown: without passwords and tokens that stand inside of addresses and command lines.
+//! Masks passwords and tokens inside of addresses and command lines, so that settings can be shown.
 
 const MASK: &str = "********";
 
-/// Names whose values are secret. The first ones also as a part of a longer name.
+/// Names whose values are secret: `PARTS` also as a part of a longer name, `WORDS` only as whole words.
 const PARTS: [&str; 9] = [
     "apikey",
     "auth",
@@ -25,7 +25,7 @@ const WORDS: [&str; 8] = [
     "signature",
 ];
 
-/// How tokens of well-known services begin.
+/// Prefixes of the tokens of well-known services.
 const TOKENS: [&str; 13] = [
     "AIza",
     "AKIA",
@@ -49,12 +49,12 @@ pub(super) fn masked(text: &str) -> String {
 }
 
 fn words_of(text: &str) -> Vec<String> {
-    // Where a quote is open, the end of a word is not known.
+    // An open quote has no end, so blanks separate the words.
     let split = || text.split_whitespace().map(str::to_owned).collect();
     shlex::split(text).unwrap_or_else(split)
 }
 
-/// The words with their secrets masked; the text as it was written where there are none.
+/// The words with their secrets masked. A text without secrets stays unchanged.
 fn rejoin(words: Vec<String>, text: &str) -> String {
     let shown = mask_words(&words);
     if shown == words {
@@ -72,7 +72,7 @@ fn rejoin(words: Vec<String>, text: &str) -> String {
 
 fn mask_words(words: &[String]) -> Vec<String> {
     let mut shown = Vec::with_capacity(words.len());
-    // A name came before whose value this is.
+    // Whether the word before names this value.
     let mut is_value = false;
     for word in words {
         let name = word.trim_start_matches('-').trim_end_matches(':');
@@ -118,7 +118,7 @@ fn mask_word(word: &str) -> String {
     mask_token(word)
 }
 
-/// What stands behind `://`.
+/// Masks the part of an address behind `://`.
 fn mask_address(address: &str) -> String {
     let end = address.find(['/', '?', '#']).unwrap_or(address.len());
     let (host, rest) = address.split_at(end);
@@ -140,7 +140,7 @@ fn mask_address(address: &str) -> String {
     shown
 }
 
-/// A token that is known by how it looks.
+/// Masks a word that has the form of a token.
 fn mask_token(word: &str) -> String {
     let begins = |token: &&str| word.starts_with(*token) && word.len() >= SHORTEST_TOKEN;
     let bare = word.trim_start_matches("bot");

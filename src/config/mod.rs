@@ -1,8 +1,8 @@
-//! Everything that can be set, where each value came from, and the validated [`Config`].
+//! Loads all settings from their sources, remembers where each value came from, and returns the validated [`Config`].
 //!
-//! A [`Schema`] declares the settings: a general table and one of each platform. The files beside this one only fetch raw
-//! values from a source (environment, credentials, TOML, Hermes' `.env`, `config.yaml`, `gateway.json`). Nothing else in
-//! the crate reads a configuration file or an environment variable that configures.
+//! A [`Schema`] declares the settings: a general table and one per platform. Each source (environment, credentials,
+//! TOML, Hermes' `.env`, `config.yaml` and `gateway.json`) has a file here that reads raw values. No other room reads
+//! configuration files or environment variables with settings.
 
 mod access;
 mod build;
@@ -48,7 +48,7 @@ use crate::domain::KeyRules;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// One or more values are wrong; each line names its place and the remedy.
+    /// One or more values are wrong. Each line says where, and names the remedy.
     #[error("{}", .0.join("\n"))]
     Invalid(Vec<String>),
     #[error("cannot read {path}: {source}")]
@@ -62,12 +62,12 @@ pub enum ConfigError {
     NoProfile {
         name: String,
         root: PathBuf,
-        /// Those that exist, with commas between.
+        /// The existing profiles, separated by commas.
         known: String,
     },
 }
 
-/// What the command line says before any file is read.
+/// The values that the command line sets.
 #[derive(Debug, Default, Clone)]
 pub struct Overrides {
     pub config: Option<PathBuf>,
@@ -77,7 +77,7 @@ pub struct Overrides {
     pub values: Vec<(&'static str, String)>,
 }
 
-/// What holds for the chats of all platforms.
+/// Settings for the chats of all platforms.
 #[derive(Debug, Clone)]
 pub struct ChatsConfig {
     /// `None` answers messages of any age.
@@ -85,11 +85,11 @@ pub struct ChatsConfig {
     pub stream: bool,
     /// In bytes.
     pub largest_file: u64,
-    /// Where files that an agent names may be sent from.
+    /// Directories from which an agent may send files.
     pub send_files_from: Vec<PathBuf>,
-    /// How much the files of chats may take, in bytes; copies that wait to be sent may take as much again.
+    /// The limit for the files of all chats, in bytes. Copies that wait to be sent have the same limit.
     pub files_quota: u64,
-    /// `None` keeps them for ever.
+    /// `None` never removes files.
     pub files_age: Option<Duration>,
 }
 
@@ -107,11 +107,11 @@ pub struct HandoffConfig {
 #[derive(Debug, Clone)]
 pub struct ControlConfig {
     pub socket: PathBuf,
-    /// Where else a daemon may listen that follows `active_profile`, as we do.
+    /// The other socket on which a daemon that follows `active_profile` may listen.
     pub sticky_socket: Option<PathBuf>,
     pub group: Option<String>,
     pub max_connections: usize,
-    /// `None` keeps idle connections for ever.
+    /// `None` never closes idle connections.
     pub idle_timeout: Option<Duration>,
     pub write_timeout: Duration,
 }
@@ -120,18 +120,18 @@ pub struct ControlConfig {
 pub struct AgentConfig {
     pub default: String,
     pub timeouts: Timeouts,
-    /// Between two words of the embedded agent.
+    /// The pause between two words of the echo agent.
     pub echo_pace: Option<Duration>,
     pub openai: Option<OpenAiConfig>,
     pub hermes_python: Option<PathBuf>,
-    /// After which a process that nobody needs ends.
+    /// How long an unused agent process stays alive.
     pub idle: Duration,
-    /// The programs that answer, split into words.
+    /// The program and its arguments.
     pub acp: Option<Vec<String>>,
     pub command: Option<Vec<String>>,
     /// The agents of platforms that have one of their own.
     pub by_platform: BTreeMap<String, String>,
-    /// The names of all platforms: variables with secrets of theirs begin with these.
+    /// The names of all platforms. Environment variables with their secrets begin with these.
     pub platforms: Vec<&'static str>,
     /// Names of environment variables that hold tokens.
     pub withheld: Vec<String>,
@@ -147,7 +147,7 @@ pub struct LogConfig {
 #[derive(Debug, Clone)]
 pub struct Config {
     pub home: PathBuf,
-    /// Whether somebody named the home, or it is the default one.
+    /// False if the home is the default one.
     pub home_is_explicit: bool,
     pub control: ControlConfig,
     pub handoff: HandoffConfig,
@@ -158,7 +158,7 @@ pub struct Config {
     pub log: LogConfig,
     /// Where metrics are served over HTTP, if anywhere.
     pub metrics_listen: Option<SocketAddr>,
-    /// Names that a collector may use there.
+    /// Host names that a collector may use there.
     pub metrics_hosts: Vec<String>,
     pub hooks: HooksConfig,
     pub chats: ChatsConfig,
@@ -184,14 +184,14 @@ impl Config {
         self.platforms.iter().find(|p| p.name == name)
     }
 
-    /// What is in force but surely not meant, one sentence each.
+    /// Settings that are valid but probably a mistake, one sentence each.
     pub fn warnings(&self) -> Vec<String> {
         let note =
             |p: &PlatformConfig| Some(format!("{} is off: {}", p.name, p.placeholder_note()?));
         self.platforms.iter().filter_map(note).collect()
     }
 
-    /// The keys whose values differ, those that only one of the two has included.
+    /// The keys whose values differ, including keys that only one of the two has.
     pub fn changed(&self, other: &Config) -> Vec<String> {
         let keys = self.schema.settings().iter().map(|setting| &setting.key);
         let value = |config: &Config, key: &String| {
@@ -231,7 +231,7 @@ pub fn load(schema: &'static Schema, overrides: &Overrides) -> Result<Config, Co
     load_with(schema, overrides, &environment(schema)?)
 }
 
-/// The environment as text. A variable that is no text is an error if hermesd reads it, and ignored otherwise.
+/// The environment as text. A variable that is not UTF-8 is an error if hermesd reads it, and ignored otherwise.
 pub fn environment(schema: &Schema) -> Result<BTreeMap<String, String>, ConfigError> {
     let mut read = BTreeMap::new();
     for (name, value) in std::env::vars_os() {
@@ -243,7 +243,7 @@ pub fn environment(schema: &Schema) -> Result<BTreeMap<String, String>, ConfigEr
                 read.insert(name, value);
             }
             Err(_) if paths::VARIABLES.contains(&&*name) || schema.is_variable(&name) => {
-                let fault = format!("environment {name}: its value is not UTF-8");
+                let fault = format!("environment {name}: the value is not UTF-8");
                 return Err(ConfigError::Invalid(vec![fault]));
             }
             Err(_) => {}
@@ -252,7 +252,7 @@ pub fn environment(schema: &Schema) -> Result<BTreeMap<String, String>, ConfigEr
     Ok(read)
 }
 
-/// [`load`] with the environment handed in, so that tests need not touch their own.
+/// [`load`] with a given environment, for tests.
 pub fn load_with(
     schema: &'static Schema,
     overrides: &Overrides,
@@ -279,7 +279,7 @@ pub fn load_with(
     build::build(chosen, environment, layers)
 }
 
-/// What Hermes' own files and variables say, in Hermes' order.
+/// Adds Hermes' files and variables, in Hermes' order.
 fn add_hermes(
     home: &Path,
     environment: &BTreeMap<String, String>,

@@ -1,11 +1,11 @@
-//! Where things are: the home, our TOML file, the socket.
+//! Finds the home, the TOML file and the control socket.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::config::ConfigError;
 
-/// The variables that are read here.
+/// The environment variables that this file reads.
 pub(super) const VARIABLES: [&str; 9] = [
     "CONFIGURATION_DIRECTORY",
     "CREDENTIALS_DIRECTORY",
@@ -27,7 +27,8 @@ pub(super) struct ChosenHome {
     pub sticky: bool,
 }
 
-/// `--home`, `--profile`, `$HERMES_HOME`, `$STATE_DIRECTORY`, the profile that `~/.hermes/active_profile` names, `~/.hermes`.
+/// The first of: `--home`, `--profile`, `$HERMES_HOME`, `$STATE_DIRECTORY`, the profile in `~/.hermes/active_profile`,
+/// `~/.hermes`.
 pub(super) fn home(
     flag: Option<&Path>,
     profile: Option<&str>,
@@ -62,7 +63,7 @@ fn named_by_environment(env: &BTreeMap<String, String>) -> Option<PathBuf> {
         .map(|path| expand_tilde(&path, env))
 }
 
-/// The home of the default profile, which holds the others in `profiles/`.
+/// The home of the default profile. Its `profiles/` has the homes of the others.
 fn root(env: &BTreeMap<String, String>) -> Result<PathBuf, ConfigError> {
     match named_by_environment(env) {
         Some(path) => Ok(root_of(&path)),
@@ -83,7 +84,7 @@ const PROFILES: &str = "profiles";
 pub const DEFAULT_PROFILE: &str = "default";
 
 fn profile_home(root: &Path, name: &str) -> Result<PathBuf, ConfigError> {
-    // As Hermes does: names are stored in lower case.
+    // Hermes stores names in lower case.
     let name = name.trim().to_lowercase();
     if name == DEFAULT_PROFILE {
         return Ok(root.to_owned());
@@ -99,7 +100,7 @@ fn profile_home(root: &Path, name: &str) -> Result<PathBuf, ConfigError> {
     })
 }
 
-/// Begins with a lower-case letter or a digit, and goes on with these, `_` and `-`.
+/// Lower-case letters, digits, `_` and `-`. The first is a letter or a digit.
 fn is_profile_name(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= 64
@@ -141,7 +142,7 @@ pub fn profile_name(home: &Path) -> String {
     named_profile(home).unwrap_or(DEFAULT_PROFILE).to_owned()
 }
 
-/// The user unit that serves a home, without its ending.
+/// The user unit that serves a home, without its suffix.
 pub fn unit_of(home: &Path) -> String {
     named_profile(home).map_or("hermesd".to_owned(), |name| format!("hermesd@{name}"))
 }
@@ -169,7 +170,7 @@ pub(super) fn profile(home: &Path, env: &BTreeMap<String, String>) -> Option<Str
     }))
 }
 
-/// `--config` (which must exist), else the first of the usual places that does.
+/// `--config` or `$HERMESD_CONFIG` (which must exist), else the first existing file of the usual places.
 pub(super) fn config_file(flag: Option<&Path>, env: &BTreeMap<String, String>) -> Option<PathBuf> {
     if let Some(path) = flag
         .map(Path::to_owned)
@@ -185,7 +186,7 @@ pub(super) fn config_file(flag: Option<&Path>, env: &BTreeMap<String, String>) -
     candidates.into_iter().flatten().find(|path| path.is_file())
 }
 
-/// The file of a named profile. What it sets wins over the file of all profiles. None, if the command line or the environment
+/// The file of a named profile. It overrides the file of all profiles. `None` if the command line or the environment
 /// names a file.
 pub(super) fn profile_file(
     flag: Option<&Path>,
@@ -199,7 +200,7 @@ pub(super) fn profile_file(
     Some(own_directory(env)?.join(format!("profiles/{name}.toml")))
 }
 
-/// The directory of the person's own configuration.
+/// The directory of the user's own configuration.
 fn own_directory(env: &BTreeMap<String, String>) -> Option<PathBuf> {
     set(env, "XDG_CONFIG_HOME")
         .map(PathBuf::from)
@@ -207,7 +208,7 @@ fn own_directory(env: &BTreeMap<String, String>) -> Option<PathBuf> {
         .map(|directory| directory.join("hermesd"))
 }
 
-/// The file to write to: that of the profile, else the one that is read, else the person's own.
+/// The file to write to: the file of the profile, else the file that is read, else the user's own.
 pub fn file_to_write(
     flag: Option<&Path>,
     home: &Path,
@@ -218,8 +219,8 @@ pub fn file_to_write(
         .or_else(|| Some(own_directory(env)?.join("hermesd.toml")))
 }
 
-/// `$RUNTIME_DIRECTORY`, `$XDG_RUNTIME_DIR/hermesd` with a directory for each named profile, else the home itself: all are
-/// private to the user.
+/// In `$RUNTIME_DIRECTORY`, else in `$XDG_RUNTIME_DIR/hermesd` with a directory per named profile, else in the home.
+/// All of these are private to the user.
 pub(super) fn default_socket(home: &Path, env: &BTreeMap<String, String>) -> PathBuf {
     if let Some(dir) = first_directory(env, "RUNTIME_DIRECTORY") {
         return dir.join(SOCKET);
@@ -237,24 +238,24 @@ fn user_socket(runtime_dir: &str) -> PathBuf {
     Path::new(runtime_dir).join("hermesd").join(SOCKET)
 }
 
-/// Where the unit without a profile in its name listens. It serves the profile that `active_profile` names.
+/// The socket of the unit without a profile in its name. That unit serves the profile that `active_profile` names.
 pub(super) fn sticky_socket(env: &BTreeMap<String, String>) -> Option<PathBuf> {
     set(env, "XDG_RUNTIME_DIR").map(user_socket)
 }
 
-/// Where the packaged system service listens; the last place a client looks.
+/// The socket of the packaged system service. Clients try it last.
 pub const SYSTEM_SOCKET: &str = "/run/hermesd/control.sock";
 
 fn set<'a>(env: &'a BTreeMap<String, String>, name: &str) -> Option<&'a str> {
     env.get(name).map(String::as_str).filter(|v| !v.is_empty())
 }
 
-/// systemd gives a colon-separated list; the first is the unit's own.
+/// systemd sets a colon-separated list. The first is the unit's own.
 fn first_directory(env: &BTreeMap<String, String>, name: &str) -> Option<PathBuf> {
     set(env, name)?.split(':').next().map(PathBuf::from)
 }
 
-/// A path that means the same from every working directory.
+/// Expands `~` and makes the path independent of the working directory.
 pub(super) fn absolute(path: &Path, env: &BTreeMap<String, String>) -> PathBuf {
     let path = expand_tilde(path, env);
     std::path::absolute(&path).unwrap_or(path)

@@ -1,4 +1,4 @@
-//! The configuration of one platform: whether it is on, its home channel, and who may talk there.
+//! The validated configuration of one platform: whether it is on, its home channel, and who may talk there.
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,10 @@ pub struct PlatformConfig {
     /// The values of its settings, for its adapter.
     pub values: SettingValues,
     pub enabled: bool,
-    /// The setting whose value is an example and not a secret, and where it is. The platform is off then.
+    /// The secret that is only a placeholder, and its origin. The platform is then off.
     pub placeholder: Option<(&'static str, Origin)>,
     pub home_channel: Option<HomeChannel>,
     pub access: Access,
-    /// Which messages are answered.
     pub rules: ChatRules,
 }
 
@@ -54,14 +53,14 @@ impl PlatformConfig {
         }
     }
 
-    /// Whether a complete set of credentials is there.
+    /// Whether a set of credentials is complete.
     pub fn has_credentials(&self) -> bool {
         let mut sets = self.descriptor.credentials.iter();
         self.placeholder.is_none()
             && sets.any(|set| set.iter().all(|c| self.values.is_set(c.setting)))
     }
 
-    /// The settings of the first set of credentials that are missing.
+    /// The missing settings of the first set of credentials.
     pub fn missing_credentials(&self) -> Vec<String> {
         let first = self.descriptor.credentials.first().copied();
         let credentials = first.unwrap_or_default().iter();
@@ -71,7 +70,7 @@ impl PlatformConfig {
             .collect()
     }
 
-    /// Whether any credential is there, or somebody has used the switch.
+    /// Whether any credential or `enabled` is set.
     pub fn is_configured(&self) -> bool {
         let mut credentials = self.descriptor.all_credentials();
         self.is_switched() || credentials.any(|c| self.values.is_set(c.setting))
@@ -82,11 +81,11 @@ impl PlatformConfig {
         self.values.is_set("enabled")
     }
 
-    /// Says which secret is an example, and where it is.
+    /// Says which secret is a placeholder, and where it is set.
     pub fn placeholder_note(&self) -> Option<String> {
         let (setting, origin) = self.placeholder.as_ref()?;
         Some(format!(
-            "its {setting} is only a placeholder: put the real one there ({origin})"
+            "its {setting} is only a placeholder: set the real value ({origin})"
         ))
     }
 }
@@ -109,11 +108,11 @@ fn access(descriptor: &PlatformDescriptor, all: &SettingValues, own: &SettingVal
     let everywhere = all.set("chats.allowed_users");
     let mut users = own.set("allowed_users");
     let (mut group_users, mut chats) = (own.set("allowed_group_users"), own.set("allowed_chats"));
-    // Older files name chats there. The id of a chat looks like no person's.
+    // Older files list chats here. Ids of chats begin with a minus sign, ids of people do not.
     let named_as_users = group_users.extract_if(.., |id| id.starts_with('-'));
     chats.extend(named_as_users);
     let groups = groups(rules.groups, own);
-    // Hermes lets the members of a listed group talk where it has no list of people.
+    // Without a list of people, Hermes allows the members of a listed group.
     let is_allowlist = rules.groups == GroupRule::ByPolicy
         && own.text("group_policy").as_deref() == Some("allowlist");
     if users.is_empty() && everywhere.is_empty() && is_allowlist {
@@ -139,7 +138,7 @@ fn access(descriptor: &PlatformDescriptor, all: &SettingValues, own: &SettingVal
     }
 }
 
-/// A platform without one of the settings has its default.
+/// A platform that lacks one of the settings has its default.
 fn chat_rules(own: &SettingValues) -> ChatRules {
     let bots = own.text("allow_bots");
     ChatRules {
@@ -162,7 +161,7 @@ fn groups(rule: GroupRule, own: &SettingValues) -> Option<BTreeSet<String>> {
         GroupRule::Listed => Some(listed),
         GroupRule::ByPolicy => Some(match own.text("group_policy").as_deref() {
             Some("open") => BTreeSet::from(["*".to_owned()]),
-            // Hermes' own list counts under this policy alone.
+            // Hermes' own list counts only under this policy.
             Some("allowlist") => listed,
             _ if own.is_of_hermes("groups") => BTreeSet::new(),
             _ => listed,
@@ -170,8 +169,8 @@ fn groups(rule: GroupRule, own: &SettingValues) -> Option<BTreeSet<String>> {
     }
 }
 
-/// Whether an unknown person gets a code: `strangers` of this platform decides, then of all, then Hermes' policy. Without
-/// these, only while there are no allowed users.
+/// Whether an unknown person gets a pairing code. The platform's `strangers` decides, else `chats.strangers`, else
+/// Hermes' policy. Without these, only while there are no allowed users.
 fn pairs_strangers(
     offers_pairing: bool,
     all: &SettingValues,
@@ -179,7 +178,7 @@ fn pairs_strangers(
     has_users: bool,
 ) -> bool {
     let of_all = all.text("chats.strangers");
-    // In Hermes' files only a refusal holds for all platforms.
+    // In Hermes' files, only `ignore` applies to all platforms.
     let of_all = of_all.filter(|word| word == "ignore" || !all.is_of_hermes("chats.strangers"));
     if let Some(word) = own.text("strangers").or(of_all) {
         return word == "pair";

@@ -1,4 +1,4 @@
-//! The blocks that Hermes' files have for a platform, merged as Hermes merges them.
+//! Merges the blocks that Hermes' files have for a platform, as Hermes does.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(super) struct Tree<'a> {
 }
 
 impl<'a> Tree<'a> {
-    /// What stands at a dotted path, null included.
+    /// The node at a dotted path, including null.
     pub(super) fn at(self, dotted: &str) -> Option<&'a Json> {
         walk(self.root, dotted)
     }
@@ -33,7 +33,7 @@ impl<'a> Tree<'a> {
     }
 }
 
-/// Keys of `extra` for which a block's own `extra` has no precedence.
+/// Keys of `extra` that Hermes reads only from the merged blocks.
 const MERGED_ONLY: [&str; 5] = [
     "allow_from",
     "dm_policy",
@@ -57,9 +57,9 @@ impl<'a> Block<'a> {
 
 pub(super) struct Blocks<'a> {
     yaml: Tree<'a>,
-    /// `<p>:` at the top of `config.yaml`: `enabled` and shared keys count there.
+    /// `<platform>:` at the top of `config.yaml`, for `enabled` and the shared keys.
     top: Option<Block<'a>>,
-    /// The block below `gateway.platforms` or `platforms` that has the shared keys where there is no block at the top.
+    /// The block below `gateway.platforms` or `platforms`. It has the shared keys if there is no block at the top.
     nested: Option<Block<'a>>,
     /// The blocks that have all other keys, the strongest first.
     merged: Vec<Block<'a>>,
@@ -93,8 +93,8 @@ impl<'a> Blocks<'a> {
         }
     }
 
-    /// What the merged blocks have under a setting's name, null included. The name begins with `/` where it is one at the
-    /// top of the file.
+    /// The node of a setting in the merged blocks, including null. A name that begins with `/` is a path from the top
+    /// of the file.
     pub(super) fn find(&self, name: &str) -> Option<(&'a Json, Origin)> {
         if let Some(name) = name.strip_prefix('/') {
             let node = self.yaml.at(name).filter(|node| !node.is_null())?;
@@ -118,7 +118,7 @@ impl<'a> Blocks<'a> {
         self.top.as_ref().or(self.nested.as_ref())
     }
 
-    /// A no in `gateway.json` is the same as nothing: a token in the environment switches the platform on.
+    /// `enabled: false` in `gateway.json` counts as unset: a token in the environment still switches the platform on.
     fn enabled(&self) -> Option<(&'a Json, Origin)> {
         let found = self.merged.iter().find_map(|block| block.get("enabled"))?;
         let is_yaml = matches!(&found.1, Origin::Hermes { path, .. } if path == self.yaml.path);

@@ -1,5 +1,5 @@
-//! The settings that most platforms have. A platform's own table names the rows that hold for it, and changes the names
-//! that Hermes has for them where they differ.
+//! The rows of the settings that most platforms have. A platform's table lists the rows that apply to it, and overrides
+//! Hermes' names where they differ.
 
 use super::spec::SettingSpec;
 
@@ -25,7 +25,7 @@ pub const HOME_CHANNEL_THREAD: SettingSpec = SettingSpec::text(
 .for_daemon();
 pub const HOME_CHANNEL_USER: SettingSpec = SettingSpec::text(
     "home_channel_user",
-    "Id of the person who receives handoffs in that chat. It counts where there is no owner, and gives the person no rights.",
+    "Id of the person who receives handoffs in that chat. It counts only if there is no owner, and gives the person no rights.",
 )
 .hermes(&["home_channel.user_id"])
 .for_daemon();
@@ -83,7 +83,7 @@ pub const STRANGERS: SettingSpec = SettingSpec::choice(
 pub const DM_POLICY: SettingSpec = SettingSpec::choice(
     "dm_policy",
     &["open", "allowlist", "disabled", "pairing"],
-    "Hermes' setting for private chats. hermesd reads it for strangers only: with pairing they get a code, with allowlist and disabled no answer.",
+    "Hermes' setting for private chats. hermesd uses it for strangers only: with pairing they get a code, with allowlist and disabled no answer.",
 )
 .hermes(&["dm_policy", "extra.dm_policy"])
 .for_daemon();
@@ -96,7 +96,7 @@ pub const GROUPS: SettingSpec = SettingSpec::list(
 pub const GROUP_POLICY: SettingSpec = SettingSpec::choice(
     "group_policy",
     &["open", "allowlist", "disabled", "pairing"],
-    "Hermes' setting for groups: open allows all groups, allowlist those of group_allow_from, and the other words none.",
+    "Hermes' setting for groups: open allows all groups, allowlist those in group_allow_from, and the other values none.",
 )
 .for_daemon();
 
@@ -119,12 +119,12 @@ pub const ONLY_CHATS: SettingSpec = SettingSpec::list(
 .for_daemon();
 pub const IGNORED_CHATS: SettingSpec = SettingSpec::list(
     "ignored_chats",
-    "Ids of the groups that the bot does not listen to. They win over only_chats.",
+    "Ids of the groups that the bot does not listen to, even if only_chats lists them.",
 )
 .for_daemon();
 pub const THREAD_REQUIRE_MENTION: SettingSpec = SettingSpec::flag(
     "thread_require_mention",
-    "require_mention holds in threads, too.",
+    "require_mention applies to threads with a session too.",
 )
 .default("false")
 .env(&["{PLATFORM}_THREAD_REQUIRE_MENTION"])
@@ -132,7 +132,7 @@ pub const THREAD_REQUIRE_MENTION: SettingSpec = SettingSpec::flag(
 pub const ALLOW_BOTS: SettingSpec = SettingSpec::choice(
     "allow_bots",
     &["none", "mentions", "all"],
-    "Which messages of other bots count: none, those that mention this bot, or all.",
+    "Which messages of other bots the bot answers: none, those that mention it, or all.",
 )
 .default("none")
 .env(&["{PLATFORM}_ALLOW_BOTS"])

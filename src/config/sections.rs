@@ -1,4 +1,4 @@
-//! Settings of one part of the daemon each, as that part reads them.
+//! Settings grouped by the part of the daemon that reads them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,47 +6,46 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-/// How long an agent may take.
+/// The timeouts of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeouts {
-    /// For all of it.
+    /// For the whole turn.
     pub whole: Duration,
-    /// Until its first sign of life.
+    /// Until the agent's first sign of life.
     pub first: Option<Duration>,
     /// Between two signs of life.
     pub silence: Option<Duration>,
-    /// For the person, when it asks something.
+    /// For the person's answer to a question.
     pub question: QuestionTimeouts,
-    /// For the turn of another program, before a turn of ours.
+    /// For the wait for another program's turn.
     pub lease: Duration,
 }
 
-/// How long questions wait, and after what time a chat is reminded; `None` for never.
+/// How long a question waits, and when its reminder is sent. `None`: forever, and never.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct QuestionTimeouts {
     pub answer: Option<Duration>,
     pub reminder: Option<Duration>,
 }
 
-/// What is configured of it.
 #[derive(Debug, Clone)]
 pub struct OpenAiConfig {
-    /// `https://host/v1`; the rest of the address is ours.
+    /// `https://host/v1`. The agent appends the rest.
     pub base_url: String,
     pub api_key: Option<SecretString>,
     pub model: String,
-    /// Tokens that the model takes, history and reply together.
+    /// The tokens that the model accepts, history and reply together.
     pub context: usize,
 }
 
-/// How a database is opened, beside what the file itself says.
+/// How to open a database, as far as its file does not decide.
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
-    /// Whether a file that does not exist yet gets a write-ahead log. An existing file keeps its journal mode.
+    /// Whether a new file gets a write-ahead log. An existing file stays in its journal mode.
     pub create_in_wal: bool,
-    /// The library with the tokenizer of Hermes' index for Chinese, Japanese and Korean. `None`: do without that index.
+    /// The library with the tokenizer of Hermes' index for Chinese, Japanese and Korean. `None`: the index is not used.
     pub cjk_library: Option<PathBuf>,
-    /// Hermes' name for the profile that the home is. `None`: the default one.
+    /// Hermes' name of the home's profile. `None`: the default one.
     pub profile: Option<String>,
 }
 
@@ -60,7 +59,7 @@ impl Default for StoreOptions {
     }
 }
 
-/// The events that may have a program. `hooks.<name>` configures it.
+/// The hooks. `hooks.<name>` sets the program of each.
 pub const HOOKS: [&str; 7] = [
     "on_session_start",
     "on_session_end",
@@ -73,7 +72,7 @@ pub const HOOKS: [&str; 7] = [
 
 #[derive(Debug, Clone)]
 pub struct HooksConfig {
-    /// The program of each event that has one.
+    /// The program of each hook that is set.
     pub programs: BTreeMap<&'static str, String>,
     pub timeout: Duration,
 }

@@ -1,4 +1,4 @@
-//! All settings of a program: the general table and the tables of its platforms.
+//! The [`Schema`]: all settings of a program, from the general table and the tables of its platforms.
 
 use super::descriptor::PlatformDescriptor;
 use super::general::{GENERAL, HOOKS};
@@ -80,18 +80,18 @@ impl Setting {
         self.kind.parse(&Raw::Text(text.to_owned()), true).is_some()
     }
 
-    /// The key of the home channel that this setting says more about.
+    /// The key of the home channel that this setting belongs to.
     pub(super) fn home_channel(&self) -> Option<String> {
         let (home, _) = self.key.split_once(".home_channel_")?;
         Some(format!("{home}.home_channel"))
     }
 
-    /// The usual paths in Hermes' files that count before Hermes' variables, from the top of the file.
+    /// The usual paths in Hermes' files that take precedence over Hermes' variables, from the top of the file.
     pub fn hermes_paths_first(&self) -> Vec<String> {
         self.usual_paths(self.spec.hermes_first)
     }
 
-    /// The usual paths in Hermes' files that count after Hermes' variables.
+    /// The usual paths in Hermes' files that Hermes' variables take precedence over.
     pub fn hermes_paths(&self) -> Vec<String> {
         self.usual_paths(self.spec.hermes)
     }
@@ -105,7 +105,7 @@ impl Setting {
     }
 }
 
-/// Where people usually write what a platform's blocks hold under this name.
+/// The path under which people usually write this name of a platform's blocks.
 fn usual_path(platform: &str, name: &str) -> String {
     let own = ["enabled", "token", "home_channel", "extra"];
     let first = name.split('.').next().unwrap_or(name);

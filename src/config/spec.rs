@@ -1,28 +1,28 @@
-//! One row of a table of settings. The tables are constants: [`general`](super::general) for the daemon, and one in the
-//! folder of each platform.
+//! The type of one row in a table of settings. The tables are constants: [`general`](super::general), and one in the
+//! descriptor of each platform.
 
 use std::time::Duration;
 
 use super::value::Kind;
 
-/// One setting as a table declares it. Build it with [`text`](SettingSpec::text) and its siblings.
+/// One setting. Build it with [`text`](SettingSpec::text) and its siblings.
 ///
 /// In `env`, `{PLATFORM}` stands for the platform's name in capitals. In `help`, `{platform}` stands for its name.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingSpec {
-    /// The whole key of a general setting. The last part of the key of a platform's setting.
+    /// The whole key of a general setting, or the last part of the key of a platform's setting.
     pub name: &'static str,
     pub kind: Kind,
     /// As you would write it in the TOML file. `None` leaves the setting unset.
     pub default: Option<&'static str>,
-    /// Hermes' environment names. `HERMESD_<KEY>` always works, too.
+    /// Hermes' environment names. `HERMESD_<KEY>` always works too.
     pub env: &'static [&'static str],
-    /// Where Hermes' files have it, for files that count only where no variable is set. The first path that exists wins.
+    /// Paths in Hermes' files that count only if no variable is set. The first path that exists wins.
     pub hermes: &'static [&'static str],
-    /// Where Hermes' files have it, for files that count before the variables.
+    /// Paths in Hermes' files that take precedence over the variables.
     pub hermes_first: &'static [&'static str],
     pub secret: bool,
-    /// Whether the daemon reads it, and not the platform's adapter. A change then needs no new connection.
+    /// Whether the daemon reads it instead of the platform's adapter. A change then needs no new connection.
     pub for_daemon: bool,
     /// Whether Hermes allows only people whom both its variables and its files list.
     pub needs_both: bool,
@@ -49,7 +49,7 @@ impl SettingSpec {
         SettingSpec::new(name, Kind::Text, help)
     }
 
-    /// A text that is never shown.
+    /// A text that hermesd never shows.
     pub const fn secret(name: &'static str, help: &'static str) -> SettingSpec {
         SettingSpec {
             secret: true,

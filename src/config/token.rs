@@ -1,6 +1,6 @@
-//! Tokens that people have not filled in yet.
+//! Recognises placeholders where a token belongs.
 
-/// Words that examples have in the place of a token.
+/// Words that examples have in place of a token.
 const WORDS: [&str; 9] = [
     "changeme",
     "dummy",
@@ -13,10 +13,10 @@ const WORDS: [&str; 9] = [
     "your",
 ];
 
-/// How such words begin in examples: `your-token`, `your_api_key_here`.
+/// Prefixes of placeholders such as `your-token` and `your_api_key_here`.
 const BEGINNINGS: [&str; 3] = ["your-", "your_", "your "];
 
-/// No token is shorter.
+/// Shorter texts are placeholders.
 const SHORTEST: usize = 4;
 
 pub(super) fn is_placeholder(token: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Our own file. Strict: an unknown key or a wrong type is an error with its line and the nearest known key.
+//! Reads our own TOML file. An unknown key is an error that names its line and the nearest known key.
 
 use std::path::Path;
 
@@ -78,7 +78,7 @@ fn raw(value: &Spanned<DeValue<'_>>) -> Raw {
                 _ => None,
             })
             .collect::<Option<_>>()
-            .map_or(Raw::Other("list of such things"), Raw::List),
+            .map_or(Raw::Other("list of other values"), Raw::List),
         DeValue::Table(_) => Raw::Other("section"),
     }
 }

@@ -1,4 +1,4 @@
-//! A setting's value and the kinds it may have.
+//! The values of settings, and their kinds.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,6 @@ pub enum Value {
     Flag(bool),
     Integer(i64),
     Duration(Duration),
-    /// A time that never comes.
     Never,
     List(Vec<String>),
 }
@@ -19,7 +18,7 @@ pub enum Value {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     Text,
-    /// The path of a file or directory; `~` is the home directory.
+    /// The path of a file or directory. `~` is the home directory.
     Path,
     Flag,
     Integer {
@@ -36,23 +35,23 @@ pub enum Kind {
         min: Duration,
     },
     Choice(&'static [&'static str]),
-    /// Names or ids, written as a list or with commas between them.
+    /// Names or ids, as a list or separated by commas.
     List,
 }
 
-/// A value as its source wrote it, before the setting's kind is known to fit.
+/// A value as its source has it, before the check against the setting's kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Raw {
     Text(String),
     Flag(bool),
     Integer(i64),
     List(Vec<String>),
-    /// A table, list or other thing that no setting takes; the word is for the message.
+    /// A value that no setting accepts. The word is for the error message.
     Other(&'static str),
 }
 
 impl Kind {
-    /// What the setting takes, for error messages and the manual.
+    /// The accepted values, for error messages and the manual.
     pub fn describe(self) -> String {
         match self {
             Kind::Text => "text".into(),
@@ -84,11 +83,11 @@ impl Kind {
         }
     }
 
-    /// Checks and converts. `lenient` takes `"yes"` or `"16"` written as text, as environments and Hermes' files do.
+    /// Checks and converts. `lenient` accepts `"yes"` or `"16"` as text, as environments and Hermes' files have them.
     pub fn parse(self, raw: &Raw, lenient: bool) -> Option<Value> {
         match (self, raw) {
             (Kind::Text | Kind::Path, Raw::Text(t)) => Some(Value::Text(t.clone())),
-            // Chat ids are numbers to many people; Hermes' own files hold them unquoted.
+            // Hermes' own files have chat ids without quotes.
             (Kind::Text, Raw::Integer(n)) if lenient => Some(Value::Text(n.to_string())),
             (Kind::Flag, Raw::Flag(b)) => Some(Value::Flag(*b)),
             (Kind::Flag, Raw::Text(t)) if lenient => parse_flag(t).map(Value::Flag),
@@ -148,7 +147,7 @@ impl Kind {
 }
 
 impl Value {
-    /// Without passwords and tokens inside of addresses and command lines.
+    /// The value without passwords and tokens inside of addresses and command lines.
     pub(super) fn masked(&self) -> Value {
         match self {
             Value::Text(text) => Value::Text(masked(text)),

@@ -1,4 +1,4 @@
-//! Typed look-ups. hermesd has checked every value against the kind of its setting before.
+//! Typed look-ups of values. Every value has already been checked against the kind of its setting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -10,14 +10,14 @@ use secrecy::SecretString;
 use super::layers::{Origin, Resolved};
 use super::value::Value;
 
-/// The values in force. A platform's adapter gets those of its own settings, by their names in its table.
+/// The values in force. A platform's adapter gets the values of its own settings, by their names in its table.
 #[derive(Clone)]
 pub struct SettingValues {
     prefix: String,
     resolved: Arc<BTreeMap<String, Resolved>>,
 }
 
-/// Values may be secrets, so this shows none.
+/// Shows no values, because they may be secrets.
 impl std::fmt::Debug for SettingValues {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SettingValues({:?})", self.prefix)

@@ -1,5 +1,5 @@
-//! The variables that Hermes sees. Each comes from the first place that has it: `.env`, the environment, a plain value at the
-//! top of `config.yaml`. An empty value hides the later places, too.
+//! Merges the variables that Hermes sees. Each comes from the first place that has it: `.env`, the environment, a plain
+//! value at the top of `config.yaml`. An empty value also hides the later places.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ impl Variables {
         Variables(all.collect())
     }
 
-    /// Of a name that is assigned twice, the last value counts.
+    /// The last of two assignments to a name wins.
     pub(super) fn override_with(&mut self, path: &Path, assignments: Vec<Assignment>) {
         for Assignment { name, value, line } in assignments {
             let path = path.to_owned();
@@ -28,7 +28,7 @@ impl Variables {
         }
     }
 
-    /// Adds the plain values at the top of `config.yaml` that have the names of variables.
+    /// Adds the plain values at the top of `config.yaml`, unless a variable of the same name exists.
     pub(super) fn complete_from(&mut self, path: &Path, yaml: &Json) {
         for (name, value) in yaml.as_object().into_iter().flatten() {
             let text = match value {
@@ -43,7 +43,7 @@ impl Variables {
         }
     }
 
-    /// What a variable holds, unless it is empty.
+    /// `None` if the variable is empty.
     pub(super) fn get(&self, name: &str) -> Option<&(String, Origin)> {
         self.0.get(name).filter(|(value, _)| !value.is_empty())
     }
@@ -57,7 +57,7 @@ impl Variables {
     }
 }
 
-/// The text with what `lookup` makes of each `${…}`. `None` leaves it as it is.
+/// Replaces each `${…}` by the result of `lookup`. `None` leaves it unchanged.
 pub(super) fn references(text: &str, lookup: impl Fn(&str) -> Option<String>) -> String {
     let mut result = String::new();
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! One connection: frames in, answers and events out. Requests run side by side and are answered as they finish; a
-//! client that is slow, silent, malformed or gone costs nobody else anything.
+//! Serves the connections of the control socket: reads frames, starts their requests, sends answers and events.
+//! Requests run concurrently. A slow, silent, malformed or closed client does not affect other clients.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -16,23 +16,23 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::endings;
-use super::limits::{self, Kind, RequestBudget};
-use super::outbox::{self, Outbox, response};
+use super::limits::{Kind, Permit, RequestBudget};
+use super::outbox::{self, ClientOutbox, response};
 use super::{ControlContext, PeerPolicy};
-use crate::control::handlers::{self, Answer, Place, Subscription};
+use crate::control::handlers::{self, Answer, Subscription, TerminalSlot};
 use crate::domain::RefusalKind;
 use crate::protocol::{self, Call, MAX_FRAME, RpcError, code};
 
-/// A frame that was begun has to be finished within this time.
-const FRAME_PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether a client that says nothing more is still there.
+/// The time from the first byte of a frame to its last.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
+/// The interval between checks whether a half-closed client is still there.
 const GONE_CHECK: Duration = Duration::from_millis(500);
 
 /// Accepts until `stop`, then waits for the connections to finish their answers.
 pub async fn serve(
     listener: Listener,
     context: Arc<ControlContext>,
-    doorman: PeerPolicy,
+    peer_policy: PeerPolicy,
     stop: CancellationToken,
 ) {
     let tracker = TaskTracker::new();
@@ -46,15 +46,15 @@ pub async fn serve(
         let stream = match accepted {
             Ok(stream) => stream,
             Err(error) => {
-                // Out of descriptors, most likely: others have to finish first.
-                tracing::warn!(%error, "a connection could not be accepted");
+                // Most likely there are no descriptors left. Other connections have to close first.
+                tracing::warn!(%error, "cannot accept connection, will retry");
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
-        if let Err(reason) = doorman.check(&stream) {
-            tracing::warn!(reason, "a connection was turned away");
-            tracker.spawn(turn_away(
+        if let Err(reason) = peer_policy.check(&stream) {
+            tracing::warn!(reason, "connection rejected");
+            tracker.spawn(reject(
                 stream,
                 RpcError::new(code::REFUSED, reason)
                     .with_data(RefusalKind::Forbidden.as_str(), None),
@@ -66,14 +66,14 @@ pub async fn serve(
                 code::UNAVAILABLE,
                 "too many connections: try again, or raise control.max_connections",
             );
-            tracker.spawn(turn_away(stream, error));
+            tracker.spawn(reject(stream, error));
             continue;
         };
         let (context, stop) = (context.clone(), stop.clone());
         tracker.spawn(async move {
             let _permit = permit;
             context.connections.fetch_add(1, Ordering::Relaxed);
-            converse(&stream, &context, &stop).await;
+            serve_connection(&stream, &context, &stop).await;
             context.connections.fetch_sub(1, Ordering::Relaxed);
         });
     }
@@ -82,15 +82,19 @@ pub async fn serve(
     tracker.wait().await;
 }
 
-async fn turn_away(stream: Stream, error: RpcError) {
+async fn reject(stream: Stream, error: RpcError) {
     let frame = response(Value::Null, Err(error));
     let _ = tokio::time::timeout(Duration::from_secs(1), (&stream).write_all(&frame)).await;
 }
 
-async fn converse(stream: &Stream, context: &Arc<ControlContext>, stop: &CancellationToken) {
-    let place = Place::default();
-    let seat = place.clone();
-    let (outbox, frames) = Outbox::new();
+async fn serve_connection(
+    stream: &Stream,
+    context: &Arc<ControlContext>,
+    stop: &CancellationToken,
+) {
+    let terminal = TerminalSlot::default();
+    let terminal_of_reader = terminal.clone();
+    let (outbox, frames) = ClientOutbox::new();
     let (subscribe, subscriptions) = mpsc::channel(1);
     let mut reader = Reader {
         stream,
@@ -98,8 +102,8 @@ async fn converse(stream: &Stream, context: &Arc<ControlContext>, stop: &Cancell
         outbox,
         subscribe,
         buffer: Vec::new(),
-        place: place.clone(),
-        room: RequestBudget::of_a_connection(),
+        terminal: terminal.clone(),
+        budget: RequestBudget::of_a_connection(),
         stop,
         ends_with_connection: JoinSet::new(),
         actions: TaskTracker::new(),
@@ -108,25 +112,25 @@ async fn converse(stream: &Stream, context: &Arc<ControlContext>, stop: &Cancell
     };
     let reading = async move {
         reader.run().await;
-        // With the reader goes the way into the outbox: the writer ends when it has written what is left there. An answer
-        // that still comes holds it up, so a terminal that is gone is told now: that cuts the answer off.
+        // The writer ends when all senders of the outbox are dropped. A turn in progress still holds one. Detaching
+        // the terminal interrupts that turn.
         drop(reader);
-        place.vacate(&context.terminals);
+        terminal_of_reader.detach(&context.terminals);
     };
     let writing = outbox::write(stream, frames, subscriptions, context.limits.write);
     tokio::pin!(writing);
     tokio::select! {
-        // The client is gone or does not read: whatever it still asked for is dropped.
+        // The client has closed the connection or does not read: its reads and waits are dropped.
         () = &mut writing => {}
         () = reading => writing.await,
     }
-    // Whatever way a terminal went, its session is finalised.
-    seat.vacate(&context.terminals);
+    // In both cases the session of a terminal is finalised.
+    terminal.detach(&context.terminals);
 }
 
-/// Resolves when the client has closed both directions. Reading cannot tell that from a half close, but a write of
-/// nothing fails.
-async fn gone(mut stream: &Stream) {
+/// Resolves when the client has closed both directions. A read cannot tell that from a half close, but an empty write
+/// fails.
+async fn closed(mut stream: &Stream) {
     loop {
         tokio::time::sleep(GONE_CHECK).await;
         if stream.write(&[]).await.is_err() {
@@ -138,12 +142,12 @@ async fn gone(mut stream: &Stream) {
 struct Reader<'a> {
     stream: &'a Stream,
     context: Arc<ControlContext>,
-    outbox: Outbox,
+    outbox: ClientOutbox,
     subscribe: mpsc::Sender<Subscription>,
     buffer: Vec<u8>,
-    /// Where this client sits, once it is a terminal.
-    place: Place,
-    room: RequestBudget,
+    /// Set after `chat.open`.
+    terminal: TerminalSlot,
+    budget: RequestBudget,
     stop: &'a CancellationToken,
     /// Reads and waits.
     ends_with_connection: JoinSet<()>,
@@ -171,7 +175,7 @@ impl Reader<'_> {
             match input {
                 Input::Frame(frame) if frame.iter().all(u8::is_ascii_whitespace) => {}
                 Input::Frame(frame) => {
-                    if !self.take(&frame).await {
+                    if !self.handle(&frame).await {
                         return;
                     }
                 }
@@ -183,8 +187,8 @@ impl Reader<'_> {
                 }
                 Input::TooSlow => {
                     let message = format!(
-                        "a line was begun and not finished within {} s",
-                        FRAME_PATIENCE.as_secs()
+                        "a line was not finished within {} s",
+                        FRAME_TIMEOUT.as_secs()
                     );
                     return self
                         .refuse(RpcError::new(code::INVALID_REQUEST, message))
@@ -194,7 +198,7 @@ impl Reader<'_> {
                 Input::End => break,
             }
         }
-        // The client has said all it wants to: it still gets its answers, unless it has left for good or we stop.
+        // The client sends nothing more. It still gets its answers, until it closes the connection or the daemon stops.
         let (waits, actions) = (&mut self.ends_with_connection, &self.actions);
         actions.close();
         tokio::select! {
@@ -204,7 +208,7 @@ impl Reader<'_> {
                 while waits.join_next().await.is_some() {}
                 actions.wait().await;
             } => {}
-            () = gone(self.stream) => {}
+            () = closed(self.stream) => {}
         }
     }
 
@@ -234,9 +238,9 @@ impl Reader<'_> {
             while self.ends_with_connection.try_join_next().is_some() {}
             let mut stream = self.stream;
             let read = stream.read(&mut chunk);
-            // A frame has its time as a whole, however it drips in.
+            // The timeout covers the whole frame, not each read.
             let deadline = match begun {
-                Some(begun) => Some(begun + FRAME_PATIENCE),
+                Some(begun) => Some(begun + FRAME_TIMEOUT),
                 None => self.context.limits.idle.map(|idle| Instant::now() + idle),
             };
             let read = match deadline {
@@ -244,10 +248,10 @@ impl Reader<'_> {
                 Some(deadline) => match tokio::time::timeout_at(deadline, read).await {
                     Ok(read) => read,
                     Err(_) if begun.is_some() => return Input::TooSlow,
-                    // Whoever waits for an answer or for events is not idle, nor is a terminal.
+                    // A client that waits for an answer or for events is not idle, nor is a terminal.
                     Err(_)
                         if self.subscribed
-                            || self.place.is_taken()
+                            || self.terminal.is_attached()
                             || !self.ends_with_connection.is_empty()
                             || !self.actions.is_empty() =>
                     {
@@ -266,8 +270,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Handles one request. False: the client is gone, or the daemon stops.
-    async fn take(&mut self, frame: &[u8]) -> bool {
+    /// Handles one frame. Returns false if the client has closed the connection or the daemon stops.
+    async fn handle(&mut self, frame: &[u8]) -> bool {
         let (id, call) = protocol::parse_request(frame);
         match call {
             Err(error) => self.answer(id, Err(error)).await,
@@ -278,7 +282,7 @@ impl Reader<'_> {
             }
             Ok(_) if !self.greeted => {
                 let message = format!(
-                    "say hello first: {{\"method\": \"hello\", \"params\": {{\"client\": …, \"version\": …, \"protocol\": {}}}}}",
+                    "send hello first: {{\"method\": \"hello\", \"params\": {{\"client\": …, \"version\": …, \"protocol\": {}}}}}",
                     protocol::PROTOCOL
                 );
                 self.answer(id, Err(RpcError::new(code::HELLO_FIRST, message)))
@@ -291,7 +295,7 @@ impl Reader<'_> {
                     events: self.context.bus.listen(),
                 };
                 self.subscribed = true;
-                // The answer is queued first: no event overtakes it.
+                // The answer is queued first, so that no event overtakes it.
                 self.answer(id, handlers::answer(&json!({}))).await;
                 let _ = self.subscribe.send(subscription).await;
             }
@@ -300,49 +304,50 @@ impl Reader<'_> {
         true
     }
 
-    /// Starts a request as soon as there is room for it. False: the client is gone, or the daemon stops.
+    /// Starts a request when its budget allows it. Returns false if the client has closed the connection or the daemon
+    /// stops.
     async fn start(&mut self, id: Option<Value>, call: Call, bytes: usize) -> bool {
         let kind = Kind::of(&call);
-        let Some(own) = self.place(kind, bytes).await else {
+        let Some(own) = self.permit(kind, bytes).await else {
             return false;
         };
-        let Some(shared) = self.context.room.try_place(kind, bytes) else {
-            let message = "too many requests of all clients are under way: try again later";
+        let Some(shared) = self.context.budget.try_acquire(kind, bytes) else {
+            let message = "too many requests of all clients are in progress: try again later";
             let error = RpcError::new(code::UNAVAILABLE, message)
                 .with_data(RefusalKind::TooMany.as_str(), None);
             self.answer(id, Err(error)).await;
             return true;
         };
         while self.ends_with_connection.try_join_next().is_some() {}
-        let (context, outbox, place) = (
+        let (context, outbox, terminal) = (
             self.context.clone(),
             self.outbox.clone(),
-            self.place.clone(),
+            self.terminal.clone(),
         );
-        let room = (own, shared);
+        let permits = (own, shared);
         match call {
-            // There may be many who wait, so their tasks hold no more than that takes.
+            // Thousands of these may wait, so their tasks hold only what the wait needs.
             Call::HandoffWait(wish) => {
                 self.ends_with_connection.spawn(async move {
-                    let _room = room;
+                    let _permits = permits;
                     let ended = handlers::ended(&context, wish.id).await;
-                    let _turn = outbox.turn().await;
+                    let _answering = outbox.answering().await;
                     let answer = ended.and_then(|()| handlers::show(&context, wish.id));
                     outbox.respond(id, answer).await;
                 });
             }
             call if kind == Kind::Read => {
                 self.ends_with_connection.spawn(async move {
-                    let _room = room;
-                    let answer = handlers::perform(&context, &place, call).await;
+                    let _permits = permits;
+                    let answer = handlers::perform(&context, &terminal, call).await;
                     outbox.respond(id, answer).await;
                 });
             }
-            // What a request has set going is not stopped by a client that leaves.
+            // A change is finished even if the client closes the connection.
             call => {
                 self.actions.spawn(async move {
-                    let _room = room;
-                    let answer = handlers::perform(&context, &place, call).await;
+                    let _permits = permits;
+                    let answer = handlers::perform(&context, &terminal, call).await;
                     outbox.respond(id, answer).await;
                 });
             }
@@ -350,14 +355,14 @@ impl Reader<'_> {
         true
     }
 
-    /// Waits for room on this connection, as long as there is a client and the daemon runs.
-    async fn place(&self, kind: Kind, bytes: usize) -> Option<limits::Place> {
-        if let Some(place) = self.room.try_place(kind, bytes) {
-            return Some(place);
+    /// Waits for the connection's own budget. `None` if the client closes the connection or the daemon stops.
+    async fn permit(&self, kind: Kind, bytes: usize) -> Option<Permit> {
+        if let Some(permit) = self.budget.try_acquire(kind, bytes) {
+            return Some(permit);
         }
         tokio::select! {
-            place = self.room.place(kind, bytes) => place,
-            () = gone(self.stream) => None,
+            permit = self.budget.acquire(kind, bytes) => permit,
+            () = closed(self.stream) => None,
             () = self.stop.cancelled() => None,
         }
     }

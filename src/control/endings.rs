@@ -1,5 +1,5 @@
-//! Handoffs that end without an event in this process (another program ended them) still end the waits for them. One look
-//! for all who wait: thousands of them cost no more than one.
+//! Ends the waits for handoffs that another program has ended, which publishes no event here. One query serves all
+//! waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::ControlContext;
 
-/// Events are news, the store is the truth: it is looked at this often.
-const LOOK_AGAIN: Duration = Duration::from_secs(2);
+/// The interval between queries.
+const INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) async fn watch(context: Arc<ControlContext>, stop: CancellationToken) {
     loop {
         tokio::select! {
-            () = tokio::time::sleep(LOOK_AGAIN) => {}
+            () = tokio::time::sleep(INTERVAL) => {}
             () = stop.cancelled() => return,
         }
         let awaited = context.bus.awaited_endings();
@@ -26,7 +26,7 @@ pub(super) async fn watch(context: Arc<ControlContext>, stop: CancellationToken)
                 let ended = awaited.into_iter().filter(|id| !in_flight.contains(id));
                 ended.for_each(|id| context.bus.release(id));
             }
-            Err(error) => tracing::debug!(%error, "waits for handoffs are looked at again later"),
+            Err(error) => tracing::debug!(%error, "cannot read handoffs in flight, will retry"),
         }
     }
 }

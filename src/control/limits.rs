@@ -1,5 +1,5 @@
-//! What clients may have under way at once. A connection that reaches a limit of its own is not read until there is room.
-//! A request that reaches a limit of all connections together gets an error: waiting for other clients could last for ever.
+//! Limits the requests in progress. A connection at its own limit is not read until a request ends. A request beyond
+//! the limit of all connections gets an error, because waiting for other clients could last for ever.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::protocol::{Call, MAX_FRAME};
 pub(super) enum Kind {
     /// It reads and changes nothing. It ends with its connection.
     Read,
-    /// It waits for the end of a handoff, which costs next to nothing. It ends with its connection.
+    /// It waits for the end of a handoff, which costs little. It ends with its connection.
     Wait,
     /// It changes something. Once begun, it is finished.
     Action,
@@ -56,17 +56,17 @@ impl Kind {
     }
 }
 
-/// RequestBudget for requests: that of one connection, or that of all of them.
+/// The requests that one connection, or all connections together, may have in progress.
 pub struct RequestBudget {
     reads: Arc<Semaphore>,
     waits: Arc<Semaphore>,
     actions: Arc<Semaphore>,
-    /// The requests themselves.
+    /// The size of the requests.
     bytes: Arc<Semaphore>,
 }
 
-/// The place of one request, given back when it is dropped.
-pub(super) struct Place {
+/// The share of one request. Dropping it returns the share.
+pub(super) struct Permit {
     _slot: OwnedSemaphorePermit,
     _bytes: OwnedSemaphorePermit,
 }
@@ -81,12 +81,12 @@ impl RequestBudget {
     }
 
     fn new(reads: usize, waits: usize, actions: usize, bytes: usize) -> RequestBudget {
-        let room = |size| Arc::new(Semaphore::new(size));
+        let semaphore = |size| Arc::new(Semaphore::new(size));
         RequestBudget {
-            reads: room(reads),
-            waits: room(waits),
-            actions: room(actions),
-            bytes: room(bytes),
+            reads: semaphore(reads),
+            waits: semaphore(waits),
+            actions: semaphore(actions),
+            bytes: semaphore(bytes),
         }
     }
 
@@ -98,9 +98,9 @@ impl RequestBudget {
         }
     }
 
-    /// Waits for a place. `None`: the daemon stops.
-    pub(super) async fn place(&self, kind: Kind, bytes: usize) -> Option<Place> {
-        Some(Place {
+    /// Waits until the request fits. `None` if the daemon stops.
+    pub(super) async fn acquire(&self, kind: Kind, bytes: usize) -> Option<Permit> {
+        Some(Permit {
             _slot: self.slots(kind).acquire_owned().await.ok()?,
             _bytes: self
                 .bytes
@@ -111,9 +111,9 @@ impl RequestBudget {
         })
     }
 
-    /// A place, when there is one at once.
-    pub(super) fn try_place(&self, kind: Kind, bytes: usize) -> Option<Place> {
-        Some(Place {
+    /// `None` if the request does not fit now.
+    pub(super) fn try_acquire(&self, kind: Kind, bytes: usize) -> Option<Permit> {
+        Some(Permit {
             _slot: self.slots(kind).try_acquire_owned().ok()?,
             _bytes: self
                 .bytes
@@ -124,11 +124,11 @@ impl RequestBudget {
     }
 }
 
-/// Reads of one connection at a time: one fewer than there are threads for them, so that one client alone holds up no
-/// other.
+/// The concurrent reads of one connection: one fewer than the store's threads for clients, so that one client cannot
+/// block the others.
 const READS: usize = 3;
 
-/// Never more than a frame, which always fits.
+/// Capped at the size of a frame, which always fits.
 fn size(bytes: usize) -> u32 {
     u32::try_from(bytes.min(MAX_FRAME)).unwrap_or(u32::MAX)
 }
@@ -139,24 +139,28 @@ mod tests {
 
     #[tokio::test]
     async fn a_place_is_free_again_when_it_is_given_back() {
-        let room = RequestBudget::of_a_connection();
-        let mut reads: Vec<Place> = (0..READS)
-            .map(|_| room.try_place(Kind::Read, 100).expect("room"))
+        let budget = RequestBudget::of_a_connection();
+        let mut reads: Vec<Permit> = (0..READS)
+            .map(|_| budget.try_acquire(Kind::Read, 100).expect("a permit"))
             .collect();
-        assert!(room.try_place(Kind::Read, 100).is_none());
-        assert!(room.try_place(Kind::Wait, 100).is_some());
+        assert!(budget.try_acquire(Kind::Read, 100).is_none());
+        assert!(budget.try_acquire(Kind::Wait, 100).is_some());
         reads.pop();
-        assert!(room.place(Kind::Read, 100).await.is_some());
+        assert!(budget.acquire(Kind::Read, 100).await.is_some());
     }
 
     #[test]
     fn bytes_are_limited_whatever_the_requests_are() {
-        let room = RequestBudget::of_a_connection();
-        let large: Vec<Place> = (0..4)
-            .map(|_| room.try_place(Kind::Action, MAX_FRAME).expect("room"))
+        let budget = RequestBudget::of_a_connection();
+        let large: Vec<Permit> = (0..4)
+            .map(|_| {
+                budget
+                    .try_acquire(Kind::Action, MAX_FRAME)
+                    .expect("a permit")
+            })
             .collect();
-        assert!(room.try_place(Kind::Wait, 1).is_none());
+        assert!(budget.try_acquire(Kind::Wait, 1).is_none());
         drop(large);
-        assert!(room.try_place(Kind::Wait, 1).is_some());
+        assert!(budget.try_acquire(Kind::Wait, 1).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! Making the listening socket: handed over by systemd, or bound by ourselves with its mode set before anyone can connect.
+//! Opens the listening socket: passed by systemd, or bound here with its mode set before a client can connect.
 
 use std::fs::Permissions;
 use std::io::ErrorKind;
@@ -22,11 +22,11 @@ pub enum ListenError {
     #[error("{0} exists and is not a socket: remove it, or set control.socket to another path")]
     NotASocket(String),
     #[error(
-        "members of control.group cannot reach {socket} without a way into the home {home}: set control.socket to a path outside of it, such as /run/hermesd/control.sock"
+        "members of control.group cannot reach {socket} without access to the home {home}: set control.socket to a path outside of it, such as /run/hermesd/control.sock"
     )]
     InHome { socket: String, home: String },
     #[error(
-        "members of control.group cannot reach {socket}: they may not go through {directory}, which others use too; set control.socket to a path in a directory of its own"
+        "members of control.group cannot reach {socket}: {directory} is closed to them, and others use it too: set control.socket to a path in a directory of its own"
     )]
     OutOfReach { socket: String, directory: String },
     #[error("cannot listen on {path}: {source}")]
@@ -36,7 +36,7 @@ pub enum ListenError {
     },
 }
 
-/// A socket that systemd has opened for us, if it has, and where it is.
+/// The socket that systemd passed, if it did, and its path.
 pub fn activated() -> std::io::Result<Option<(Listener, Option<PathBuf>)>> {
     let Some(listener) = listenfd::ListenFd::from_env().take_unix_listener(0)? else {
         return Ok(None);
@@ -49,7 +49,7 @@ pub fn activated() -> std::io::Result<Option<(Listener, Option<PathBuf>)>> {
     Ok(Some((Listener::UdSocket(listener), path)))
 }
 
-/// Binds `path`, replacing the leftover of a daemon that died. A group gets access to the socket, but none to the home.
+/// Binds `path`, and replaces the socket of a daemon that died. A group gets access to the socket, not to the home.
 pub fn bind(path: &Path, group: Option<Gid>, home: &Path) -> Result<Listener, ListenError> {
     let shown = path.display().to_string();
     let failed = |source| ListenError::Io {
@@ -69,11 +69,11 @@ pub fn bind(path: &Path, group: Option<Gid>, home: &Path) -> Result<Listener, Li
                 home: home.display().to_string(),
             });
         }
-        open_way(directory, group, path)?;
+        grant_traversal(directory, group, path)?;
     }
     clear_leftover(path)?;
     let name = path.to_fs_name::<GenericFilePath>().map_err(failed)?;
-    // For us alone until its group is set.
+    // Only our own user has access until the group is set.
     let listener = ListenerOptions::new()
         .name(name)
         .mode(private_files::FILE)
@@ -81,14 +81,14 @@ pub fn bind(path: &Path, group: Option<Gid>, home: &Path) -> Result<Listener, Li
         .map_err(failed)?;
     if let Some(group) = group {
         chown(path, None, Some(group)).map_err(|e| failed(e.into()))?;
-        // Set, not asked for at creation: the umask does not matter.
+        // Set after the creation, so that the umask has no effect.
         std::fs::set_permissions(path, Permissions::from_mode(0o660)).map_err(failed)?;
     }
     Ok(listener)
 }
 
-/// Lets the members of a group go through the directory of the socket, and no one else who could not before.
-fn open_way(directory: &Path, group: Gid, socket: &Path) -> Result<(), ListenError> {
+/// Lets the members of a group traverse the directory of the socket. No other user gains access.
+fn grant_traversal(directory: &Path, group: Gid, socket: &Path) -> Result<(), ListenError> {
     let failed = |source| ListenError::Io {
         path: directory.display().to_string(),
         source,
@@ -107,13 +107,13 @@ fn open_way(directory: &Path, group: Gid, socket: &Path) -> Result<(), ListenErr
             directory: directory.display().to_string(),
         });
     }
-    // They may go through it, and no more.
+    // Execute permission only: members may not list the directory.
     chown(directory, None, Some(group)).map_err(|e| failed(e.into()))?;
     std::fs::set_permissions(directory, Permissions::from_mode(mode | 0o010)).map_err(failed)?;
     for above in directory.ancestors().skip(1) {
         let mode = above.metadata().map_err(failed)?.permissions().mode();
         if mode & 0o011 == 0 {
-            tracing::warn!(directory = %above.display(), "members of control.group cannot reach the socket: they may not go through this directory");
+            tracing::warn!(directory = %above.display(), "members of control.group cannot reach the socket: directory is closed to them");
         }
     }
     Ok(())
@@ -137,7 +137,7 @@ fn clear_leftover(path: &Path) -> Result<(), ListenError> {
         Err(e) if e.kind() == ErrorKind::ConnectionRefused => {
             std::fs::remove_file(path).map_err(failed)
         }
-        // Somebody else's, or not a stream: whatever it is, it is not what a daemon of ours left.
+        // It belongs to another user or is not a stream socket: no daemon of ours left it.
         Err(e) => Err(failed(e)),
     }
 }

@@ -1,4 +1,4 @@
-//! The control socket: who may connect, the connection itself, and one handler a verb.
+//! Serves the control socket: checks who may connect, and handles the requests of each connection.
 
 mod connection;
 mod endings;
@@ -28,7 +28,7 @@ pub use handlers::agent_views;
 pub use limits::RequestBudget;
 pub use peer::PeerPolicy;
 
-/// What the handlers work with.
+/// The parts of the daemon that the handlers use.
 pub struct ControlContext {
     pub store: Store,
     pub platforms: Platforms,
@@ -41,21 +41,21 @@ pub struct ControlContext {
     pub home: String,
     pub local_home: String,
     pub started_at: f64,
-    /// The daemon stops, and begins no new work.
+    /// Cancelled when the daemon begins to stop. It begins no new work then.
     pub draining: CancellationToken,
     pub connections: AtomicUsize,
     pub limits: Limits,
-    /// For the requests of all connections.
-    pub room: RequestBudget,
+    /// The requests of all connections.
+    pub budget: RequestBudget,
 }
 
 impl ControlContext {
-    /// The metrics as text, with what is only known by looking.
+    /// The metrics as text, with the depths and states of this moment.
     pub fn metrics_text(&self) -> String {
         let platforms = self.platforms.all().into_iter();
         self.metrics.text(&Now {
             platforms: platforms.map(|p| (p.name, p.state.as_str())).collect(),
-            // A database that cannot be read is told of elsewhere.
+            // The store reports a database that cannot be read.
             handoffs_pending: self.store.pending_count().unwrap_or_default(),
             handoffs_running: self.queue.running(),
             turns_running: self.turns.locks.count(),

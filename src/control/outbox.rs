@@ -1,4 +1,4 @@
-//! What a connection is still to be sent: answers, bounded by their bytes, and events.
+//! Sends answers and events to one client. The bytes of waiting answers are limited.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,45 +14,45 @@ use crate::events::PublishedEvent;
 use crate::protocol::{self, EventKind, MAX_FRAME, RpcError, code};
 use crate::views;
 
-/// About what is written at a time.
+/// About the size of one write.
 const WRITE_SIZE: usize = 64 << 10;
-/// Answers that may wait to be written, and the bytes of them.
+/// The number and the bytes of answers that may wait to be written.
 const FRAMES: usize = 64;
 const BYTES: usize = 2 * MAX_FRAME;
-/// Waits that make their answers at one time: many may have waited for the same long one.
-const AT_ONCE: usize = 4;
+/// The waits that build their answers at the same time. Many may have waited for the same handoff with a long reply.
+const ANSWERING: usize = 4;
 
-/// The way to the client for whoever has an answer.
+/// Queues answers for the client.
 #[derive(Clone)]
-pub(super) struct Outbox {
+pub(super) struct ClientOutbox {
     frames: mpsc::Sender<Frame>,
     bytes: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    answering: Arc<Semaphore>,
 }
 
 pub(super) struct Frame {
     bytes: Vec<u8>,
-    room: Option<OwnedSemaphorePermit>,
+    permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Outbox {
-    pub(super) fn new() -> (Outbox, mpsc::Receiver<Frame>) {
-        let (frames, written) = mpsc::channel(FRAMES);
-        let outbox = Outbox {
+impl ClientOutbox {
+    pub(super) fn new() -> (ClientOutbox, mpsc::Receiver<Frame>) {
+        let (frames, receiver) = mpsc::channel(FRAMES);
+        let outbox = ClientOutbox {
             frames,
             bytes: Arc::new(Semaphore::new(BYTES)),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            answering: Arc::new(Semaphore::new(ANSWERING)),
         };
-        (outbox, written)
+        (outbox, receiver)
     }
 
-    /// Waits until an answer may be made. Hold what it returns until the answer is handed over.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.turns.clone().acquire_owned().await.ok()
+    /// Waits until an answer may be built. Hold the permit until the answer is queued.
+    pub(super) async fn answering(&self) -> Option<OwnedSemaphorePermit> {
+        self.answering.clone().acquire_owned().await.ok()
     }
 
     pub(super) async fn respond(&self, id: Option<Value>, answer: Answer) {
-        // A request without an id wants no answer, not even a bad one.
+        // A request without an id gets no answer, not even an error.
         if let Some(id) = id {
             self.send(response(id, answer)).await;
         }
@@ -60,9 +60,9 @@ impl Outbox {
 
     pub(super) async fn send(&self, bytes: Vec<u8>) {
         let size = u32::try_from(bytes.len().min(BYTES)).unwrap_or(u32::MAX);
-        let room = self.bytes.clone().acquire_many_owned(size).await.ok();
-        // A client that is gone no longer wants it.
-        let _ = self.frames.send(Frame { bytes, room }).await;
+        let permit = self.bytes.clone().acquire_many_owned(size).await.ok();
+        // This fails only if the client has closed the connection.
+        let _ = self.frames.send(Frame { bytes, permit }).await;
     }
 }
 
@@ -82,23 +82,23 @@ pub(super) fn response(id: Value, answer: Answer) -> Vec<u8> {
     let error = RpcError::new(
         code::INTERNAL,
         format!(
-            "the answer has {} bytes and a line may have {MAX_FRAME}: ask for less",
+            "the answer has {} bytes, and a line may have at most {MAX_FRAME}: ask for less",
             frame.len()
         ),
     );
     respond(&Err(error))
 }
 
-/// Writes until there is nobody left to write for, or the client takes too long over a frame.
+/// Writes until all senders of the outbox are dropped, or the client does not read a write within `timeout`.
 pub(super) async fn write(
     stream: &Stream,
     mut frames: mpsc::Receiver<Frame>,
     mut subscriptions: mpsc::Receiver<Subscription>,
-    patience: Duration,
+    timeout: Duration,
 ) {
     let mut subscription: Option<Subscription> = None;
     loop {
-        let Frame { mut bytes, room } = tokio::select! {
+        let Frame { mut bytes, permit } = tokio::select! {
             biased;
             frame = frames.recv() => match frame {
                 Some(frame) => frame,
@@ -108,37 +108,38 @@ pub(super) async fn write(
                 subscription = Some(new);
                 continue;
             }
-            told = next_event(&mut subscription) => match told {
-                Some(bytes) => Frame { bytes, room: None },
+            event = next_event(&mut subscription) => match event {
+                Some(bytes) => Frame { bytes, permit: None },
                 None => continue,
             },
         };
-        let mut room = vec![room];
-        // Answers that wait already go with it.
+        let mut permits = vec![permit];
+        // Answers that wait already go into the same write.
         while bytes.len() < WRITE_SIZE
             && let Ok(next) = frames.try_recv()
         {
             bytes.extend(next.bytes);
-            room.push(next.room);
+            permits.push(next.permit);
         }
         let mut stream = stream;
         if !matches!(
-            tokio::time::timeout(patience, stream.write_all(&bytes)).await,
+            tokio::time::timeout(timeout, stream.write_all(&bytes)).await,
             Ok(Ok(()))
         ) {
-            tracing::debug!("a client went away or did not read its answers");
+            tracing::debug!("client closed the connection or does not read");
             return;
         }
     }
 }
 
-/// The next event that this connection wants, as a frame; how many it missed, when it was too slow.
+/// The next event as a frame, or the number of missed events if the client was too slow. `None` if the subscription
+/// excludes the event.
 async fn next_event(subscription: &mut Option<Subscription>) -> Option<Vec<u8>> {
     let Some(subscription) = subscription else {
         return std::future::pending().await;
     };
     match subscription.events.recv().await {
-        Ok(told) => wanted(subscription, &told),
+        Ok(event) => wanted(subscription, &event),
         Err(RecvError::Lagged(missed)) => Some(protocol::line(
             &json!({"jsonrpc": "2.0", "method": "events.missed", "params": {"missed": missed}}),
         )),
@@ -146,8 +147,8 @@ async fn next_event(subscription: &mut Option<Subscription>) -> Option<Vec<u8>> 
     }
 }
 
-fn wanted(subscription: &Subscription, told: &PublishedEvent) -> Option<Vec<u8>> {
-    let event = views::event(told);
+fn wanted(subscription: &Subscription, event: &PublishedEvent) -> Option<Vec<u8>> {
+    let event = views::event(event);
     let name = EventKind::type_name(&event.event);
     let (topics, session) = (&subscription.topics, subscription.session.as_deref());
     if session.is_some() && event.event.session() != session {

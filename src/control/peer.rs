@@ -1,4 +1,4 @@
-//! Who may use the socket: its owner, root, and members of the configured group.
+//! Decides who may use the socket: its owner, root, and members of the configured group.
 
 use interprocess::local_socket::tokio::Stream;
 use interprocess::local_socket::traits::StreamCommon;
@@ -10,7 +10,7 @@ pub struct PeerPolicy {
 }
 
 impl PeerPolicy {
-    /// Fails when the configured group does not exist.
+    /// Fails if the configured group does not exist.
     pub fn new(group: Option<&str>) -> Result<PeerPolicy, String> {
         let group = match group {
             None => None,
@@ -18,7 +18,7 @@ impl PeerPolicy {
                 Ok(Some(group)) => Some((group.gid, group.name)),
                 _ => {
                     return Err(format!(
-                        "control.group: there is no group called {name:?}: create it, or change the setting"
+                        "control.group: there is no group {name:?}: create it, or change the setting"
                     ));
                 }
             },
@@ -33,11 +33,11 @@ impl PeerPolicy {
         self.group.as_ref().map(|(gid, _)| *gid)
     }
 
-    /// `Err` names who was turned away.
+    /// The user id of the peer. `Err` says why the peer is rejected.
     pub fn check(&self, stream: &Stream) -> Result<u32, String> {
         let credentials = stream
             .peer_creds()
-            .map_err(|e| format!("the peer's credentials cannot be read: {e}"))?;
+            .map_err(|e| format!("cannot read the peer's credentials: {e}"))?;
         let uid = credentials.euid().ok_or("the peer has no user id")?;
         if uid == self.owner || uid == 0 || self.is_member(uid, credentials.egid()) {
             return Ok(uid);
@@ -55,7 +55,7 @@ impl PeerPolicy {
         let Ok(Some(user)) = User::from_uid(Uid::from_raw(uid)) else {
             return false;
         };
-        // Looked up anew each time, so that a member added later need not wait for a restart.
+        // The group is read each time, so that a new member needs no restart of the daemon.
         Group::from_name(name)
             .ok()
             .flatten()

@@ -1,4 +1,4 @@
-//! Opening the database at a start.
+//! Opens the database at the start, and waits while another program locks it.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use crate::config::Config;
 use crate::journal_ids;
 use crate::store::{OpenMode, Store, StoreError};
 
-/// How long a start waits for a database that another program has locked.
-const LOCKED_AT_START: Duration = Duration::from_secs(60);
-/// Opening waits by itself; this is for locks that SQLite does not wait for.
-const TRY_AGAIN: Duration = Duration::from_millis(200);
+/// The longest wait of the start for a locked database.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// SQLite waits for most locks itself. This is the pause after those that it does not wait for.
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Opens the store. A database that another program has locked is waited for: the program may be at work on it, as we are
-/// when we add what is missing. `None`: a signal came first.
+/// Opens the store. Waits for a database that another program has locked, for example to change its schema. `None` if
+/// the daemon is asked to stop first.
 pub(super) async fn open(
     config: &Config,
     stop: &CancellationToken,
@@ -29,13 +29,13 @@ pub(super) async fn open(
             () = stop.cancelled() => return Ok(None),
         };
         match opened {
-            Ok(Err(error @ StoreError::Busy(_))) if begun.elapsed() < LOCKED_AT_START => {
+            Ok(Err(error @ StoreError::Busy(_))) if begun.elapsed() < START_TIMEOUT => {
                 if !std::mem::replace(&mut logged, true) {
                     let message_id = journal_ids::DATABASE_LOCKED;
-                    tracing::warn!(message_id, %error, "the start waits for the database");
+                    tracing::warn!(message_id, %error, "start waits for the locked database");
                 }
-                service::starting(LOCKED_AT_START);
-                tokio::time::sleep(TRY_AGAIN).await;
+                service::starting(START_TIMEOUT);
+                tokio::time::sleep(RETRY_INTERVAL).await;
             }
             Ok(outcome) => return Ok(Some(outcome?)),
             Err(panicked) => return Err(DaemonError::Broken(panicked.to_string())),

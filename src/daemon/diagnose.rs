@@ -1,5 +1,5 @@
-//! `hermesd diagnose`: asks platforms and agents for hermesctl where no daemon answers. hermesctl itself has neither adapters
-//! nor agents. It sends requests on our standard input, one JSON object a line, and reads the answers on our standard output.
+//! `hermesd diagnose`: diagnoses platforms and agents for hermesctl if no daemon answers. hermesctl itself has neither
+//! adapters nor agents. [`DiagnoseRequest`] lists the requests.
 
 use std::io;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub async fn diagnose(
     input: impl AsyncBufRead + Unpin,
     output: impl AsyncWrite + Unpin,
 ) -> io::Result<()> {
-    // A request may hold a token: other programs of this user must not read it in our memory.
+    // A request may hold a token. Other programs of this user must not read it in our memory.
     let _ = nix::sys::prctl::set_dumpable(false);
     let mut diagnosis = Diagnosis {
         overrides,
@@ -52,7 +52,7 @@ struct Diagnosis<I, O> {
 
 struct Opened {
     adapter: Arc<dyn Platform>,
-    /// Where each /sethome was said.
+    /// The chat of each /sethome.
     heard: Vec<Source>,
 }
 
@@ -71,7 +71,7 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
             Ok(DiagnoseRequest::RemoveWebhook) => self.remove_webhook().await,
             Ok(DiagnoseRequest::Reply { heard, text }) => self.reply(heard, &text).await,
             // The line may hold a token, so the answer does not repeat it.
-            Err(error) => Err(Failure::new(format!("line {}: no request", error.line()))),
+            Err(_) => Err(Failure::new("the line is not a valid request")),
         };
         let answer = outcome.unwrap_or_else(|failure| DiagnoseAnswer::Failed {
             message: failure.message,
@@ -90,7 +90,7 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
                 continue;
             }
             let findings = adapter.diagnose(homes.home(name).as_ref()).await;
-            let answer = found(name, findings);
+            let answer = found(name, None, findings);
             self.write(&answer).await?;
         }
         Ok(DiagnoseAnswer::Done)
@@ -110,7 +110,7 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
         for (key, value) in settings {
             let setting = crate::platform::schema().find(&key);
             let setting =
-                setting.ok_or_else(|| Failure::new(format!("no setting is called {key}")))?;
+                setting.ok_or_else(|| Failure::new(format!("there is no setting {key}")))?;
             self.overrides.values.push((&setting.key, value));
         }
         let (config, store) = self.configured(OpenMode::Create)?;
@@ -118,15 +118,18 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
         let adapter = adapters.find(|adapter| adapter.name() == platform);
         let adapter = adapter.ok_or_else(|| {
             Failure::new(format!(
-                "hermesd cannot speak to {platform} as it is configured"
+                "hermesd cannot connect to {platform} as it is configured: see `hermesctl setup {platform}`"
             ))
         })?;
         let findings = adapter.diagnose(None).await;
+        // The findings say why there is none.
+        let account = adapter.identify().await.ok().flatten();
+        let account = account.map(|account| account.name);
         self.opened = Some(Opened {
             adapter,
             heard: Vec::new(),
         });
-        Ok(found(&platform, findings))
+        Ok(found(&platform, account, findings))
     }
 
     async fn webhook(&self) -> Result<DiagnoseAnswer, Failure> {
@@ -142,13 +145,13 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
     async fn reply(&self, heard: usize, text: &str) -> Result<DiagnoseAnswer, Failure> {
         let opened = self.opened()?;
         let source = opened.heard.get(heard);
-        let source =
-            source.ok_or_else(|| Failure::new(format!("nothing was heard as number {heard}")))?;
+        let source = source
+            .ok_or_else(|| Failure::new(format!("there is no message with number {heard}")))?;
         opened.adapter.send(source, text.into(), "setup").await?;
         Ok(DiagnoseAnswer::Done)
     }
 
-    /// Listens until the next request comes, and returns its line. A connection that ends is one `failed` answer.
+    /// Listens until the next request arrives, and returns its line. If the connection ends, the answer is `failed`.
     async fn listen(&mut self) -> Result<io::Result<Option<String>>, Failure> {
         let adapter = self.opened()?.adapter.clone();
         adapter.connect().await?;
@@ -204,9 +207,14 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
     }
 }
 
-fn found(platform: &str, findings: Vec<crate::platform::Finding>) -> DiagnoseAnswer {
+fn found(
+    platform: &str,
+    account: Option<String>,
+    findings: Vec<crate::platform::Finding>,
+) -> DiagnoseAnswer {
     DiagnoseAnswer::Platform {
         platform: platform.to_owned(),
+        account,
         findings: findings.into_iter().map(views::finding).collect(),
     }
 }

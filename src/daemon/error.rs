@@ -1,4 +1,4 @@
-//! Why the daemon ends, and the exit code that tells the service manager whether a restart can help.
+//! The errors that end the daemon, with their exit codes. The service manager restarts the daemon only after code 1.
 
 use tokio::task::JoinError;
 
@@ -9,13 +9,13 @@ use crate::store::StoreError;
 pub enum DaemonError {
     #[error("{0}")]
     Config(String),
-    /// Another daemon, or a Python gateway, has this home.
+    /// Another daemon or a Hermes gateway serves this home.
     #[error("{0}")]
     HomeTaken(String),
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A part that everything else depends on has ended by itself.
-    #[error("the queue of handoffs stopped: {0}")]
+    /// A task that everything else depends on has panicked.
+    #[error("an internal task ended unexpectedly: {0}")]
     Broken(String),
     #[error(transparent)]
     Listen(#[from] listener::ListenError),
@@ -27,7 +27,7 @@ pub enum DaemonError {
 }
 
 impl DaemonError {
-    /// Documented in `hermesd --help`. A restart helps with none but 1.
+    /// `hermesd --help` documents the codes. A restart can help only after 1.
     pub fn exit_code(&self) -> u8 {
         match self {
             DaemonError::Config(_)
@@ -43,7 +43,7 @@ impl DaemonError {
     }
 }
 
-/// How the queue's task ended, as the daemon's own end.
+/// Converts the end of the handoff queue's task into the end of the daemon.
 pub(super) fn queue_end(
     ended: Result<Result<(), StoreError>, JoinError>,
 ) -> Result<(), DaemonError> {

@@ -1,4 +1,4 @@
-//! The lock file that a Hermes gateway on our home shares with us.
+//! Locks Hermes' `gateway.lock`, which a running gateway holds too.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -8,10 +8,10 @@ use nix::fcntl::{Flock, FlockArg};
 
 use crate::home_files::GATEWAY_LOCK as LOCK;
 
-/// Files of a gateway have names that begin so.
+/// The names of a gateway's files begin with this.
 pub(super) const PREFIX: &str = "gateway";
 
-/// Hermes' own lock file, held by us. Hermes may unlink it at any time: it believes the record in the file, not the lock.
+/// Hermes' lock file, locked by us. Hermes may unlink it at any time: it respects the record in the file, not the lock.
 pub(super) struct GatewayLock {
     path: PathBuf,
     file: Flock<File>,
@@ -33,7 +33,7 @@ impl GatewayLock {
         Ok(GatewayLock { path, file })
     }
 
-    /// Whether the file that we hold is still the one in the home.
+    /// Whether the locked file is still the one in the home.
     pub(super) fn is_in_place(&self) -> bool {
         let identity = |found: std::fs::Metadata| (found.dev(), found.ino());
         let there = std::fs::metadata(&self.path).map(identity);
@@ -41,7 +41,7 @@ impl GatewayLock {
         matches!((there, held), (Ok(there), Ok(held)) if there == held)
     }
 
-    /// Takes the lock on whatever file is there now.
+    /// Locks the file that is in the home now.
     pub(super) fn take_again(&mut self) -> Result<(), LockError> {
         self.file = lock(&self.path)?;
         Ok(())

@@ -1,7 +1,7 @@
-//! Notices a Hermes gateway that starts on the home that we serve, and keeps Hermes' lock file in our hands meanwhile.
+//! Detects a Hermes gateway that starts on our home. Until then it keeps Hermes' lock file locked.
 //!
-//! Hermes unlinks a lock file without a record of a gateway, also when a person only asks for the gateway's status. So a
-//! missing lock file means nothing yet. A gateway that starts makes a new file and writes its record into it.
+//! Hermes unlinks a lock file without a gateway's record, even if you only ask for the status of the gateway. So a
+//! missing lock file is no proof of a gateway. A gateway that starts creates a new file and writes its record into it.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,18 +12,19 @@ use tokio_stream::StreamExt;
 use super::gateway::{GatewayLock, LockError, PREFIX};
 use crate::home_files::{live_gateway, recorded_holder};
 
-/// How long a lock file stays lost before we take it again: a gateway that starts takes it within this time.
+/// The time before we lock a lost lock file again. A starting gateway locks it within this time.
 const GRACE: Duration = Duration::from_secs(1);
-/// A lock that another process holds for this long belongs to a gateway, also without a record that we can check: the
-/// gateway may run in a container of its own.
-const HELD_FOR_GOOD: Duration = Duration::from_secs(3);
-/// Between two looks while the lock file is lost, and without inotify.
-const SOON: Duration = Duration::from_millis(50);
-const WITHOUT_EVENTS: Duration = Duration::from_secs(1);
-/// Between two looks when nothing happens: the net under inotify.
-const SELDOM: Duration = Duration::from_secs(10);
+/// A lock that another process holds for this long belongs to a gateway, even without a record that we can check. The
+/// gateway may run in a container.
+const HELD_BY_GATEWAY: Duration = Duration::from_secs(3);
+/// The interval between checks while the lock file is lost.
+const LOST_INTERVAL: Duration = Duration::from_millis(50);
+/// The interval between checks without inotify.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The interval between checks with inotify, in case it misses an event.
+const SAFETY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Returns when a gateway lives on the home, with its process id if a record tells it.
+/// Returns when a gateway runs on the home, with its process id if a record names it.
 pub(super) async fn appeared(home: &Path, lock: &mut GatewayLock) -> Option<u64> {
     let mut events = Events::of(home);
     let mut lost: Option<Lost> = None;
@@ -31,28 +32,28 @@ pub(super) async fn appeared(home: &Path, lock: &mut GatewayLock) -> Option<u64>
         if let Some(pid) = live_gateway(home) {
             return Some(pid);
         }
-        let rest = if lock.is_in_place() {
+        let interval = if lock.is_in_place() {
             lost = None;
-            events.rest()
+            events.interval()
         } else {
-            // Read, not locked to see who has it: the gateway would find its own lock taken.
+            // Do not try the lock to see whether it is held: a starting gateway would find its own lock taken.
             if let Some(pid) = recorded_holder(home) {
                 return Some(pid);
             }
             let lost = lost.get_or_insert_with(Lost::now);
-            if lost.since.elapsed() >= GRACE && lost.is_held_for_good(lock) {
+            if lost.since.elapsed() >= GRACE && lost.is_held_by_gateway(lock) {
                 return None;
             }
-            SOON
+            LOST_INTERVAL
         };
         tokio::select! {
             () = events.next() => {}
-            () = tokio::time::sleep(rest) => {}
+            () = tokio::time::sleep(interval) => {}
         }
     }
 }
 
-/// Another file, or none, is where our lock file was.
+/// Our lock file was removed or replaced.
 struct Lost {
     since: Instant,
     warned: bool,
@@ -66,13 +67,13 @@ impl Lost {
         }
     }
 
-    /// Tries to take the lock. Returns whether another process holds it.
-    fn is_held_for_good(&mut self, lock: &mut GatewayLock) -> bool {
+    /// Tries to lock the file again. Returns whether another process has held it long enough to be a gateway.
+    fn is_held_by_gateway(&mut self, lock: &mut GatewayLock) -> bool {
         match lock.take_again() {
-            Ok(()) => tracing::debug!("Hermes removed gateway.lock; it is locked again"),
-            Err(LockError::Held) => return self.since.elapsed() >= HELD_FOR_GOOD,
+            Ok(()) => tracing::debug!("gateway.lock was removed by Hermes and is locked again"),
+            Err(LockError::Held) => return self.since.elapsed() >= HELD_BY_GATEWAY,
             Err(error) if !std::mem::replace(&mut self.warned, true) => {
-                tracing::warn!(%error, "gateway.lock cannot be locked again");
+                tracing::warn!(%error, "cannot lock gateway.lock again");
             }
             Err(_) => {}
         }
@@ -87,7 +88,7 @@ impl Events {
     fn of(home: &Path) -> Events {
         let watch = || -> std::io::Result<EventStream<[u8; 1024]>> {
             let inotify = Inotify::init()?;
-            // No event for a write to the database, whose log stays open.
+            // Writes to the database cause none of these events, because its log stays open.
             let changes = WatchMask::CREATE
                 | WatchMask::DELETE
                 | WatchMask::MOVED_TO
@@ -97,15 +98,15 @@ impl Events {
             inotify.into_event_stream([0; 1024])
         };
         let stream = watch().inspect_err(|error| {
-            tracing::info!(%error, "a Hermes gateway that starts is noticed by polling only");
+            tracing::info!(%error, "inotify is not available, polling for a Hermes gateway");
         });
         Events(stream.ok())
     }
 
-    fn rest(&self) -> Duration {
+    fn interval(&self) -> Duration {
         match self.0 {
-            Some(_) => SELDOM,
-            None => WITHOUT_EVENTS,
+            Some(_) => SAFETY_INTERVAL,
+            None => POLL_INTERVAL,
         }
     }
 
@@ -115,7 +116,7 @@ impl Events {
             match stream.next().await {
                 Some(Ok(event)) => {
                     let name = event.name.as_deref().and_then(std::ffi::OsStr::to_str);
-                    // An event without a name: some were lost.
+                    // An event without a name means that events were lost.
                     if name.is_none_or(|name| name.starts_with(PREFIX)) {
                         return;
                     }

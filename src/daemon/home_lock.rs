@@ -1,4 +1,5 @@
-//! One daemon a home. The lock is the kernel's, so it cannot be left behind; the file names who holds it.
+//! Ensures that one daemon serves a home. The kernel releases the lock with the process. The file names the holder and
+//! its socket.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
@@ -15,21 +16,21 @@ use crate::config::Config;
 use crate::home_files::{live_gateway, recorded_holder};
 use crate::private_files;
 
-/// Longer than any program holds the lock that only looks whether it is free.
-const ONLY_LOOKED: Duration = Duration::from_millis(200);
+/// A program that only checks whether the lock is free holds it for a shorter time than this.
+const LONGEST_CHECK: Duration = Duration::from_millis(200);
 
 pub struct HomeLock {
     own: Flock<File>,
-    /// A Hermes gateway takes this one for its whole life.
+    /// A Hermes gateway holds this lock as long as it runs.
     pub(super) gateway: GatewayLock,
 }
 
 impl HomeLock {
-    /// Refuses when another hermesd or a Python gateway has the home.
+    /// Fails if another hermesd or a Hermes gateway serves the home.
     pub fn take(config: &Config) -> Result<HomeLock, DaemonError> {
         let home = &config.home;
         private_files::directory(home).map_err(|e| {
-            DaemonError::Config(format!("cannot make the home {}: {e}", home.display()))
+            DaemonError::Config(format!("cannot create the home {}: {e}", home.display()))
         })?;
         let own = lock(&config.lock_file())?.map_err(|holder| {
             let pid = holder["pid"]
@@ -38,7 +39,7 @@ impl HomeLock {
                     format!("hermesd with process id {pid}")
                 });
             DaemonError::HomeTaken(format!(
-                "{pid} serves {} already: stop it first, or name another home with --home",
+                "{pid} already serves {}: stop it first, or choose another home with --home",
                 home.display()
             ))
         })?;
@@ -48,7 +49,7 @@ impl HomeLock {
         Ok(lock)
     }
 
-    /// Lets clients that know the home find the socket.
+    /// Records the path of the socket, so that clients find it.
     pub fn record_socket(&self, socket: &Path) {
         self.write(&json!({"pid": std::process::id(), "socket": socket}));
     }
@@ -60,12 +61,12 @@ impl HomeLock {
             .and_then(|()| file.rewind())
             .and_then(|()| file.write_all(record.to_string().as_bytes()));
         if let Err(error) = written {
-            tracing::warn!(%error, "the lock file could not be written; clients need --socket");
+            tracing::warn!(%error, "cannot write hermesd.lock, clients need --socket");
         }
     }
 }
 
-/// The outer error is one of the file system, the inner one what the holder wrote into the file.
+/// The outer error is one of the file system. The inner error is the record of the lock's holder.
 fn lock(path: &Path) -> Result<Result<Flock<File>, Value>, DaemonError> {
     let opened = OpenOptions::new()
         .read(true)
@@ -82,21 +83,21 @@ fn lock(path: &Path) -> Result<Result<Flock<File>, Value>, DaemonError> {
         .map_err(|_| serde_json::from_str(&text).unwrap_or_default()))
 }
 
-/// Hermes' programs hold the lock for an instant when they look whether a gateway runs: then we try again.
+/// Hermes' programs hold the lock for an instant when they check whether a gateway runs. Then we try again.
 fn lock_gateway(home: &Path) -> Result<GatewayLock, DaemonError> {
     let begun = Instant::now();
     loop {
         if let Some(pid) = live_gateway(home) {
-            return Err(gateway_lives(home, Some(pid)));
+            return Err(gateway_runs(home, Some(pid)));
         }
         match GatewayLock::take(home) {
             Ok(lock) => return Ok(lock),
             Err(LockError::Held) => {
                 let holder = recorded_holder(home);
-                if holder.is_some() || begun.elapsed() > ONLY_LOOKED {
-                    return Err(gateway_lives(home, holder));
+                if holder.is_some() || begun.elapsed() > LONGEST_CHECK {
+                    return Err(gateway_runs(home, holder));
                 }
-                std::thread::sleep(ONLY_LOOKED / 10);
+                std::thread::sleep(LONGEST_CHECK / 10);
             }
             Err(LockError::Io(error)) => {
                 let path = home.join("gateway.lock");
@@ -109,18 +110,18 @@ fn lock_gateway(home: &Path) -> Result<GatewayLock, DaemonError> {
     }
 }
 
-fn gateway_lives(home: &Path, pid: Option<u64>) -> DaemonError {
+fn gateway_runs(home: &Path, pid: Option<u64>) -> DaemonError {
     DaemonError::HomeTaken(format!(
-        "{} serves {}: both would claim the same handoffs. Stop it with `hermes gateway stop`, then start hermesd",
+        "{} serves {}, and both would claim the same handoffs: stop it with `hermes gateway stop`, then start hermesd",
         gateway_named(pid),
         home.display()
     ))
 }
 
-/// A gateway has started on the home that we serve.
+/// The error of a daemon that stopped because a gateway started on its home.
 pub(super) fn gateway_took_over(home: &Path, pid: Option<u64>) -> DaemonError {
     DaemonError::HomeTaken(format!(
-        "{} has started on {}, so hermesd has stopped: both would claim the same handoffs. To go back, stop it with `hermes gateway stop` and start hermesd",
+        "hermesd stopped because {} started on {}, and both would claim the same handoffs: to return to hermesd, run `hermes gateway stop` and start hermesd",
         gateway_named(pid),
         home.display()
     ))

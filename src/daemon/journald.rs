@@ -1,9 +1,8 @@
-//! The log as lines of the journal, with fields that can be asked for.
+//! Writes the log to the journal, with fields that you can filter by.
 //!
-//! Of the fields of a line and of the spans around it, those of [`KEPT`] go along as the journal's own, so that `session` is
-//! `HERMES_SESSION`, and `message_id` is `MESSAGE_ID`. All of them stand behind the words of the message, for whoever only
-//! reads. tracing-journald writes the lines; what it is given are events of one shape, since it would name the fields after
-//! the code.
+//! The fields of a line and of the spans around it that [`KEPT`] names become fields of the journal: `session` becomes
+//! `HERMES_SESSION`, `message_id` becomes `MESSAGE_ID`. All fields also follow the text of the message.
+//! tracing-journald writes the lines. It would name the fields after the code, so it gets events of one fixed shape.
 
 use std::fmt::{self, Write as _};
 use std::io;
@@ -18,10 +17,10 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{Layer, registry};
 
-/// A log is no place for documents.
+/// The most bytes of a value. The rest is cut.
 const LONGEST_VALUE: usize = 8 << 10;
 
-/// The fields of the code that can be asked for, and those that the catalog's explanations name.
+/// The fields that become fields of the journal. The message catalog refers to some of them.
 const KEPT: [&str; 9] = [
     "message_id",
     "session",
@@ -34,7 +33,7 @@ const KEPT: [&str; 9] = [
     "socket",
 ];
 
-/// The fields of what tracing-journald is given: the words, and those of [`KEPT`] in their order.
+/// The fields of the events for tracing-journald: the message, then those of [`KEPT`] in their order.
 const SHAPE: [&str; 10] = [
     "message",
     "MESSAGE_ID",
@@ -58,7 +57,7 @@ impl Callsite for Shape {
     }
 }
 
-/// One shape for each priority, by the level that tracing-journald takes for it.
+/// One shape per priority. The level is the one that tracing-journald maps to that priority.
 macro_rules! shape {
     ($site:ident, $metadata:ident, $level:expr) => {
         static $site: Shape = Shape(&$metadata);
@@ -82,12 +81,12 @@ shape!(INFO, INFO_LINE, Level::DEBUG);
 shape!(DEBUG, DEBUG_LINE, Level::TRACE);
 
 pub(super) struct Journal {
-    /// tracing-journald, in a registry of its own that has no spans.
+    /// tracing-journald, in its own registry without spans.
     writer: Dispatch,
 }
 
 impl Journal {
-    /// Fails when there is no journal.
+    /// Fails if there is no journal.
     pub(super) fn open() -> io::Result<Journal> {
         let journald = tracing_journald::layer()?
             .with_field_prefix(None)
@@ -99,8 +98,13 @@ impl Journal {
         Journal { writer }
     }
 
-    /// One line outside of the log proper.
-    pub(super) fn tell(&self, priority: Priority, message_id: Option<&'static str>, message: &str) {
+    /// Writes one line directly, without the log and its filter.
+    pub(super) fn write_line(
+        &self,
+        priority: Priority,
+        message_id: Option<&'static str>,
+        message: &str,
+    ) {
         let mut fields = Fields::default();
         if let Some(id) = message_id {
             fields.set("message_id", id.to_owned());
@@ -128,14 +132,14 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(LONGEST_VALUE)]
 }
 
-/// Those of syslog that are used here.
+/// The priorities of syslog that hermesd uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Priority {
-    /// Something was lost, or a person is needed.
+    /// Something was lost, or you have to act.
     Error,
-    /// It will be tried again.
+    /// hermesd retries.
     Warning,
-    /// What an administrator may want to find.
+    /// A line with a message id.
     Notice,
     Info,
     Debug,
@@ -163,13 +167,13 @@ impl Priority {
     }
 }
 
-/// The fields of a span, or of a line with its spans: of two with one name the inner one counts.
+/// The fields of a span, or of a line with its spans. An inner field replaces an outer one with the same name.
 #[derive(Default, Clone)]
 struct Fields(Vec<(&'static str, String)>);
 
 impl Fields {
     fn set(&mut self, name: &'static str, value: String) {
-        // Where a line of another crate comes from, said once more.
+        // These repeat where a line of another crate comes from.
         if name.starts_with("log.") {
             return;
         }
@@ -233,7 +237,7 @@ where
         event.record(&mut fields);
         let mut message = fields.take("message").unwrap_or_default();
         for (name, value) in fields.0.iter().filter(|(name, _)| *name != "message_id") {
-            // A String takes all that is written to it.
+            // Writing to a String cannot fail.
             let _ = write!(message, " {name}={value}");
         }
         let has_id = fields.get("message_id").is_some();
@@ -242,7 +246,7 @@ where
     }
 }
 
-/// Whether what we write to stderr ends up in the journal: systemd says which file that would be.
+/// Whether stderr goes to the journal. systemd names the file of the journal in the environment.
 pub(super) fn holds_stderr() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else {
         return false;
@@ -260,7 +264,7 @@ mod tests {
 
     type Line = (Level, BTreeMap<String, String>);
 
-    /// Stands in for tracing-journald, and keeps what it is given.
+    /// Replaces tracing-journald and collects its events.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<Line>>>);
 
@@ -279,7 +283,7 @@ mod tests {
         }
     }
 
-    fn told(work: impl FnOnce()) -> Vec<Line> {
+    fn logged(work: impl FnOnce()) -> Vec<Line> {
         let kept = Kept::default();
         let journal = Journal::over(Dispatch::new(registry().with(kept.clone())));
         tracing::subscriber::with_default(registry().with(journal), work);
@@ -288,7 +292,7 @@ mod tests {
 
     #[test]
     fn the_fields_of_a_line_and_of_its_spans_are_the_journals() {
-        let lines = told(|| {
+        let lines = logged(|| {
             let handoff = tracing::info_span!(
                 "handoff",
                 handoff = 7,
@@ -324,7 +328,7 @@ mod tests {
             field(1, "message"),
             Some("done handoff=7 session=other platform=local chat=home")
         );
-        // The levels that tracing-journald makes warning, notice, info and debug of.
+        // tracing-journald maps these levels to warning, notice, info and debug.
         let levels: Vec<Level> = lines.iter().map(|(level, _)| *level).collect();
         assert_eq!(
             levels,
@@ -342,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_document_is_cut() {
-        let lines = told(|| tracing::info!(session = "ä".repeat(1 << 20), "long"));
+        let lines = logged(|| tracing::info!(session = "ä".repeat(1 << 20), "long"));
         assert_eq!(lines[0].1["HERMES_SESSION"].len(), LONGEST_VALUE);
         assert!(lines[0].1["message"].len() <= LONGEST_VALUE);
     }

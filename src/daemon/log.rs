@@ -1,4 +1,4 @@
-//! The log: structured fields in the journal when systemd holds our stderr, readable lines otherwise.
+//! Starts the log: structured fields if stderr goes to the journal, otherwise readable lines on stderr.
 
 use std::fmt;
 use std::io::IsTerminal;
@@ -25,10 +25,10 @@ pub fn start(config: &LogConfig) -> Result<(), DaemonError> {
         "stderr" => false,
         _ => journald::holds_stderr(),
     };
-    // Without a journal the lines are better read on stderr than nowhere.
+    // If there is no journal, the lines go to stderr.
     let journal = to_journal.then(|| Journal::open().ok()).flatten();
     let failed = |e: tracing_subscriber::util::TryInitError| {
-        DaemonError::Config(format!("the log cannot be started: {e}"))
+        DaemonError::Config(format!("cannot start the log: {e}"))
     };
     let (filter, handle) = reload::Layer::new(filter);
     let _ = FILTER.set(handle);
@@ -46,10 +46,10 @@ pub fn start(config: &LogConfig) -> Result<(), DaemonError> {
     }
 }
 
-/// By which a reload changes what is logged.
+/// A reload changes the filter through this handle.
 static FILTER: OnceLock<reload::Handle<EnvFilter, Registry>> = OnceLock::new();
 
-/// From now on this is logged.
+/// Replaces the filter.
 pub(super) fn change(config: &LogConfig) -> Result<(), DaemonError> {
     let filter = filter(config)?;
     match FILTER.get().map(|handle| handle.reload(filter)) {
@@ -62,7 +62,8 @@ pub(super) fn filter(config: &LogConfig) -> Result<EnvFilter, DaemonError> {
     EnvFilter::try_new(&config.level).map_err(|e| DaemonError::Config(format!("log.level: {e}")))
 }
 
-/// Why hermesd ends, in the journal when that is where stderr goes. False: it has to be said on stderr.
+/// Writes the reason of the end to the journal, if stderr goes there. Returns false if the caller has to print it on
+/// stderr.
 pub fn log_end(error: &DaemonError) -> bool {
     if !journald::holds_stderr() {
         return false;
@@ -71,11 +72,11 @@ pub fn log_end(error: &DaemonError) -> bool {
         return false;
     };
     let id = matches!(error, DaemonError::Config(_)).then_some(journal_ids::CONFIG_REFUSED);
-    journal.tell(Priority::Error, id, &error.to_string());
+    journal.write_line(Priority::Error, id, &error.to_string());
     true
 }
 
-/// Fields as `name=value`, but for those that only the journal has a use for.
+/// Formats fields as `name=value`, without those that only the journal uses.
 struct ForPeople;
 
 impl<'writer> FormatFields<'writer> for ForPeople {

@@ -1,4 +1,4 @@
-//! The daemon's life: start, run, drain, stop.
+//! Runs the daemon: starts it, serves, drains, stops.
 
 pub mod args;
 mod clean_stop;
@@ -52,7 +52,7 @@ use crate::terminal::Terminals;
 use crate::turn::Turns;
 use reload::Reloader;
 
-/// Everything that runs, ready to be served. Tests make one with adapters and agents of their own.
+/// All parts of the daemon, before they run. Tests build one with their own adapters and agents.
 pub struct Daemon {
     config: Config,
     store: Store,
@@ -68,7 +68,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Puts the rooms together, with the configured adapters and agents. Nothing runs yet.
+    /// Builds the parts, with the configured adapters and agents. Nothing runs yet.
     pub fn assemble(config: Config, store: Store) -> Daemon {
         let bus = Bus::default();
         let adapters = adapters(&config, &store, &bus);
@@ -84,13 +84,13 @@ impl Daemon {
         agents: Agents,
     ) -> Daemon {
         config.keys.slack_workspace = store.keys_name_workspaces().unwrap_or_else(|error| {
-            tracing::warn!(%error, "the keys of Slack chats do not name the workspace");
+            tracing::warn!(%error, "cannot read whether keys of Slack chats name the workspace, assuming that they do not");
             false
         });
-        let platforms = Platforms::new(&config, adapters, bus.clone());
-        platforms.adopt_homes(&config, &store);
         let started_at = clock::now();
         let metrics = Arc::new(Metrics::new(store.meter(), started_at, platform::NAMES));
+        let platforms = Platforms::new(&config, adapters, bus.clone(), metrics.clone());
+        platforms.adopt_homes(&config, &store);
         let turns = Arc::new(Turns::new(
             store.clone(),
             agents,
@@ -166,7 +166,7 @@ impl Daemon {
                 idle: config.control.idle_timeout,
                 write: config.control.write_timeout,
             },
-            room: RequestBudget::of_all_connections(),
+            budget: RequestBudget::of_all_connections(),
         });
         Daemon {
             config,
@@ -183,30 +183,31 @@ impl Daemon {
         }
     }
 
-    /// Lets the configuration be read anew while it is served.
+    /// Enables reloads of the configuration.
     pub fn reloading(mut self, reload: Reload) -> Daemon {
         self.reload = Some(reload);
         self
     }
 
-    /// Binds what is configured beside the control socket. Call it before that socket exists: a client that connects
-    /// there finds everything listening.
+    /// Binds the other listeners. Call it before the control socket exists, so that a client of that socket finds all
+    /// of them listening.
     pub async fn listening(mut self) -> Daemon {
         if let Some(address) = self.config.metrics_listen {
             match http::listen(address).await {
                 Ok(listener) => self.metrics = Some(listener),
-                // Not a reason to leave people without their chats.
-                Err(reason) => tracing::error!(reason, "no metrics over HTTP"),
+                // The daemon serves chats without metrics, too.
+                Err(reason) => tracing::error!(reason, "metrics are not available over HTTP"),
             }
         }
         self
     }
 
-    /// Serves until `stop` begins, then drains. The listener is handed in: it is bound before anyone is told that we are ready.
+    /// Serves until `stop` begins, then drains. The caller binds the listener before the daemon reports that it is
+    /// ready.
     pub async fn serve(
         self,
         listener: interprocess::local_socket::tokio::Listener,
-        doorman: PeerPolicy,
+        peer_policy: PeerPolicy,
         stop: Shutdown,
     ) -> Result<Stopped, DaemonError> {
         let Daemon {
@@ -222,15 +223,19 @@ impl Daemon {
             reload,
             metrics,
         } = self;
-        let Shutdown { draining, deaf, .. } = shutdown.clone();
-        // File systems look at their clock less often than we do.
+        let Shutdown {
+            draining,
+            stop_listening,
+            ..
+        } = shutdown.clone();
+        // The clocks of file systems may be behind ours.
         let started = SystemTime::now() - Duration::from_millis(100);
         let tasks = TaskTracker::new();
         let control_stop = CancellationToken::new();
         tasks.spawn(control::serve(
             listener,
             control.clone(),
-            doorman,
+            peer_policy,
             control_stop.clone(),
         ));
         if config.handoff.watch {
@@ -242,7 +247,7 @@ impl Daemon {
             ));
         }
         let hooks = Arc::new(Reloadable::new(config.hooks.clone()));
-        // Before anything can happen. They end last, so that they hear of everything.
+        // Hooks start first and end last, so that they receive all events.
         tasks.spawn(hooks::run(
             hooks.clone(),
             control.bus.listen_for_hooks(),
@@ -257,8 +262,8 @@ impl Daemon {
         let mut queue = tokio::spawn(queue.run());
         service::ready(&config.home);
         let inbox: Arc<dyn Inbox> = Arc::new(chats.clone());
-        // Heard to the end: a turn that goes on may wait for an answer, or be stopped.
-        platforms.connect_all(&inbox, &tasks, &deaf);
+        // Platforms stay connected during a drain, because a turn in progress may wait for an answer, or be stopped.
+        platforms.connect_all(&inbox, &tasks, &stop_listening);
         chats.recover();
         terminals.recover();
         if let Some(reload) = reload {
@@ -287,7 +292,7 @@ impl Daemon {
         ));
         tasks.close();
 
-        // The queue ends by itself only when it cannot go on.
+        // The queue ends by itself only if it has failed.
         let failed = tokio::select! {
             () = stop.draining.cancelled() => None,
             ended = &mut queue => Some(error::queue_end(ended)),
@@ -330,7 +335,7 @@ impl Daemon {
         match tokio::time::timeout_at(deadline, drained).await {
             Ok(outcome) => outcome?,
             Err(_) => {
-                tracing::warn!("some work did not stop in time; it is resumed at the next start");
+                tracing::warn!("some work did not stop in time, will resume at next start");
                 stopped = Stopped::CutOff;
             }
         }
@@ -338,13 +343,13 @@ impl Daemon {
     }
 }
 
-/// Now and once a day, what ended long ago is forgotten.
+/// Removes old records, now and once a day.
 async fn prune(store: Store, stop: CancellationToken) {
     loop {
         match store.prune(KEPT_FOR).await {
             Ok(0) => {}
-            Ok(rows) => tracing::info!(rows, "records of long ago were removed"),
-            Err(error) => tracing::warn!(%error, "records of long ago could not be removed"),
+            Ok(rows) => tracing::info!(rows, "old records removed"),
+            Err(error) => tracing::warn!(%error, "cannot remove old records, will retry tomorrow"),
         }
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(86_400)) => {}
@@ -353,45 +358,47 @@ async fn prune(store: Store, stop: CancellationToken) {
     }
 }
 
-/// The adapters of the platforms that have all credentials. A platform that is off has one, too: `hermesctl setup` checks
-/// credentials before it switches a platform on.
+/// The adapters of all platforms that have their credentials, even if they are off: `hermesctl setup` checks
+/// credentials before it enables a platform.
 pub fn adapters(config: &Config, store: &Store, bus: &Bus) -> Vec<Arc<dyn Platform>> {
     let configured = config.platforms.iter().filter(|p| p.has_credentials());
     let build = |settings: &PlatformConfig| {
         let name = settings.descriptor.name;
         let context = AdapterContext::new(name, config.home.clone(), store.clone(), bus.clone());
         platform::build(settings, context).unwrap_or_else(|error| {
-            tracing::error!(%error, platform = name, "the adapter cannot be built");
+            tracing::error!(%error, platform = name, "cannot build adapter");
             None
         })
     };
     configured.filter_map(build).collect()
 }
 
-/// What a start would find wrong with the configuration beyond its form.
+/// Checks the log filter and the group of the control socket, as a start does.
 pub fn check(config: &Config) -> Result<(), DaemonError> {
     log::filter(&config.log)?;
     PeerPolicy::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
     Ok(())
 }
 
-/// Builds the full-text index anew. Refuses when a daemon or a gateway has the home. Returns the number of messages in it.
+/// Rebuilds the full-text index and returns the number of messages in it. Fails if a daemon or a gateway serves the
+/// home.
 pub fn rebuild_index(config: &Config) -> Result<i64, DaemonError> {
     let _lock = HomeLock::take(config)?;
     Ok(Store::rebuild_index(&config.home, &config.store)?)
 }
 
-/// Runs hermesd in the foreground until a signal ends it. `load` reads the configuration anew.
+/// Runs hermesd in the foreground until a signal ends it. `load` reads the configuration for a reload.
 pub async fn run(
     config: Config,
     load: impl Fn() -> Result<Config, ConfigError> + Send + Sync + 'static,
 ) -> Result<(), DaemonError> {
-    let doorman = PeerPolicy::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
-    // Our memory and environment hold tokens: agents and hooks that run as the same user must not read them in /proc.
+    let peer_policy =
+        PeerPolicy::new(config.control.group.as_deref()).map_err(DaemonError::Config)?;
+    // Our memory and environment hold tokens. Agents and hooks that run as the same user must not read them in /proc.
     if let Err(error) = nix::sys::prctl::set_dumpable(false) {
         tracing::warn!(%error, "other programs of this user can read the memory of this process");
     }
-    // Before anyone can know that we are here: a stop that comes early is a clean one too.
+    // Signals are handled before anything else, so that an early stop is a clean one.
     let stop = Shutdown::default();
     let hangups = stop::on_signals(&stop)?;
     let mut lock = HomeLock::take(&config)?;
@@ -405,22 +412,22 @@ pub async fn run(
     let daemon = Daemon::assemble(config.clone(), store.clone()).reloading(reload);
     let daemon = daemon.listening().await;
     let activated = listener::activated().map_err(|source| DaemonError::Io {
-        what: "the socket from systemd cannot be used",
+        what: "cannot use the socket from systemd",
         source,
     })?;
     let (listener, socket) = match activated {
         Some((listener, path)) => (listener, path.unwrap_or(config.control.socket)),
         None => {
-            let listener = listener::bind(&config.control.socket, doorman.gid(), &config.home)?;
+            let listener = listener::bind(&config.control.socket, peer_policy.gid(), &config.home)?;
             (listener, config.control.socket)
         }
     };
     lock.record_socket(&socket);
     tracing::info!(message_id = journal_ids::READY, version = crate::VERSION, home = %config.home.display(), socket = %socket.display(), "hermesd is ready");
     clean_stop::forget(&config.home);
-    let serving = daemon.serve(listener, doorman, stop.clone());
+    let serving = daemon.serve(listener, peer_policy, stop.clone());
     let (served, gateway) = until_gateway(serving, &config.home, &mut lock, &stop).await;
-    // Explicitly: clients that are still connected hold the store too.
+    // Clients that are still connected hold the store, so dropping ours would not close it.
     store.close();
     let stopped = served?;
     match (gateway, stopped) {
@@ -435,8 +442,8 @@ pub async fn run(
     Ok(())
 }
 
-/// Serves, and begins to stop when a Hermes gateway starts on the home. Also returns that gateway, with its process id if
-/// that is known.
+/// Serves, and begins to stop when a Hermes gateway starts on the home. Also returns that gateway, with its process id
+/// if it is known.
 async fn until_gateway(
     serving: impl Future<Output = Result<Stopped, DaemonError>>,
     home: &Path,
@@ -449,14 +456,14 @@ async fn until_gateway(
         pid = gateway_watch::appeared(home, &mut lock.gateway) => {
             stop.yield_home();
             let message_id = journal_ids::GATEWAY_TOOK_OVER;
-            tracing::error!(message_id, "{} has started on this home: hermesd stops", home_lock::gateway_named(pid));
+            tracing::error!(message_id, "{} started on this home, stopping", home_lock::gateway_named(pid));
             (serving.await, Some(pid))
         }
     }
 }
 
-/// A runtime small enough for a daemon that mostly waits: a second worker would only be woken to find nothing to do. Long
-/// work (transcripts, files) has threads of its own.
+/// Builds a small runtime. The daemon mostly waits, so a second worker would only be woken for nothing. Long work
+/// (transcripts, files) runs in its own threads.
 pub fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)

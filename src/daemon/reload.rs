@@ -1,5 +1,5 @@
-//! Reading the configuration anew without dropping a turn. What cannot be exchanged while the daemon runs is named, and
-//! waits for the next start; a configuration that is wrong changes nothing.
+//! Reloads the configuration without interrupting a turn. The log names each changed setting that needs a restart. A
+//! wrong configuration changes nothing.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::shutdown::Shutdown;
 use crate::store::Store;
 use crate::turn::Turns;
 
-/// Where the configuration comes from, and what asks for it to be read.
+/// The source of the configuration, and the signal that requests a reload.
 pub struct Reload {
     pub load: Box<dyn Fn() -> Result<Config, ConfigError> + Send + Sync>,
     pub hangups: Signal,
 }
 
-/// All that a reload reaches.
+/// The parts of the daemon that a reload changes.
 pub(super) struct Reloader {
     pub(super) started_with: Config,
     pub(super) config: Config,
@@ -41,7 +41,7 @@ pub(super) struct Reloader {
     pub(super) shutdown: Shutdown,
 }
 
-/// What can be changed while the daemon runs.
+/// The settings that a reload changes. All others need a restart.
 const LIVE: [&str; 6] = [
     "agent.",
     "agents.",
@@ -59,7 +59,7 @@ impl Reloader {
                 () = self.shutdown.draining.cancelled() => return,
             }
             service::reloading();
-            // Files are read, and programs looked for.
+            // Loading reads files and searches for programs.
             let loaded = tokio::task::block_in_place(|| (reload.load)());
             let outcome = loaded.map_err(|error| error.to_string());
             let outcome = outcome.and_then(|new| self.apply(new));
@@ -67,19 +67,19 @@ impl Reloader {
                 Ok(changed) => tracing::info!(
                     message_id = journal_ids::CONFIG_RELOADED,
                     changed,
-                    "configuration read anew"
+                    "configuration reloaded"
                 ),
                 Err(error) => tracing::error!(
                     message_id = journal_ids::CONFIG_REFUSED,
                     error,
-                    "the configuration is wrong; nothing was changed"
+                    "configuration is wrong, nothing was changed"
                 ),
             }
             service::reloaded(&self.platforms.all(), outcome.err().as_deref());
         }
     }
 
-    /// Returns how many settings have changed.
+    /// Returns the number of changed settings.
     fn apply(&mut self, new: Config) -> Result<usize, String> {
         check(&new).map_err(|error| error.to_string())?;
         let changed = self.config.changed(&new);
@@ -109,8 +109,9 @@ impl Reloader {
                 .any(|key| concerns_adapter(new.schema(), key, name))
             {
                 let adapter = adapters.iter().find(|a| a.name() == *name).cloned();
-                tracing::info!(platform = name, "connected anew: its settings have changed");
-                let (inbox, tasks, stop) = (&self.inbox, &self.tasks, &self.shutdown.deaf);
+                tracing::info!(platform = name, "settings changed, reconnecting");
+                let (inbox, tasks, stop) =
+                    (&self.inbox, &self.tasks, &self.shutdown.stop_listening);
                 self.platforms
                     .replace(settings, adapter, inbox, tasks, stop);
             }
@@ -118,10 +119,7 @@ impl Reloader {
         self.platforms.reload_homes(&new, &self.store);
         for key in self.started_with.changed(&new) {
             if !LIVE.iter().any(|live| key.starts_with(live)) {
-                tracing::warn!(
-                    key,
-                    "this setting has changed, and waits for the next start"
-                );
+                tracing::warn!(key, "setting changed, needs a restart");
             }
         }
         self.config = new;

@@ -1,4 +1,4 @@
-//! What we tell the service manager. Without one, all of this does nothing.
+//! Reports to the service manager. Without one, these functions do nothing.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -11,13 +11,13 @@ use tokio_util::sync::CancellationToken;
 use crate::events::{Event, PublishedEvent};
 use crate::platform::{ConnectionState, PlatformStatus, Platforms};
 
-/// How soon the manager wants to hear from us, when it watches.
+/// The watchdog timeout of the service manager, if it has one.
 pub(super) fn watchdog() -> Option<Duration> {
     sd_notify::watchdog_enabled()
 }
 
-/// What to call when the store has answered the queue: that, and nothing else, feeds the watchdog. It may be called as
-/// often as one likes.
+/// Returns the function that feeds the watchdog. Call it when the store has answered the queue, and only then. It
+/// limits its own rate.
 pub(super) fn progress(watchdog: Option<Duration>) -> impl Fn() + Send + Sync {
     let fed: Mutex<Option<Instant>> = Mutex::default();
     move || {
@@ -31,7 +31,7 @@ pub(super) fn progress(watchdog: Option<Duration>) -> impl Fn() + Send + Sync {
     }
 }
 
-/// The start takes up to `longer` from now.
+/// Reports that the start takes up to `longer` from now.
 pub(super) fn starting(longer: Duration) {
     let micros = u32::try_from(longer.as_micros()).unwrap_or(u32::MAX);
     notify(&[
@@ -68,7 +68,7 @@ pub(super) fn stopping(drain: Duration) {
     ]);
 }
 
-/// Keeps the status line at what is up.
+/// Updates the status line whenever the state of a platform changes.
 pub(super) async fn publish_status(
     platforms: Platforms,
     mut events: Receiver<std::sync::Arc<PublishedEvent>>,
@@ -79,7 +79,9 @@ pub(super) async fn publish_status(
         let changed = async {
             loop {
                 match events.recv().await {
-                    Ok(told) if matches!(told.event, Event::PlatformChanged { .. }) => return,
+                    Ok(published) if matches!(published.event, Event::PlatformChanged { .. }) => {
+                        return;
+                    }
                     Ok(_) => {}
                     Err(RecvError::Lagged(_)) => return,
                     Err(RecvError::Closed) => return std::future::pending().await,
@@ -93,7 +95,7 @@ pub(super) async fn publish_status(
     }
 }
 
-/// What is up, and what is not though it should be, with the reason.
+/// Names the platforms that are up, and those that are degraded or down with the reason.
 fn status_line(platforms: &[PlatformStatus]) -> String {
     let up = platforms.iter().filter(|p| p.state == ConnectionState::Up);
     let up: Vec<&str> = up.map(|p| p.name.as_str()).collect();
@@ -116,7 +118,7 @@ fn status_line(platforms: &[PlatformStatus]) -> String {
 
 fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!(%error, "the service manager could not be told");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }
 
@@ -126,12 +128,13 @@ mod tests {
 
     #[test]
     fn the_status_line_says_what_is_up_and_what_is_wrong_with_the_rest() {
-        let platform = |name: &str, standing, detail: Option<&str>| PlatformStatus {
+        let platform = |name: &str, state, detail: Option<&str>| PlatformStatus {
             name: name.into(),
-            state: standing,
+            state,
             detail: detail.map(str::to_owned),
             home: None,
             owner: None,
+            configured: true,
             since: 0.0,
         };
         let line = status_line(&[

@@ -1,4 +1,4 @@
-//! How a stop goes: what asks for it, and how long work in progress goes on.
+//! Handles the signals that stop the daemon, and limits how long work in progress may continue.
 
 use std::time::Duration;
 
@@ -7,34 +7,34 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use super::DaemonError;
 use crate::shutdown::Shutdown;
 
-/// The end of the drain that belongs to writing and closing: agents come to rest in it, and programs are ended.
+/// The last part of the drain, reserved for writing and closing: agents finish, and their programs end.
 const LONGEST_RESERVE: Duration = Duration::from_secs(7);
 
-/// How the daemon came to rest.
+/// How the work in progress ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stopped {
-    /// Everything that was in progress was finished, or put back.
+    /// All of it was finished or undone.
     Clean,
     /// Some of it was cut off.
     CutOff,
 }
 
-/// Waits for the work in progress. `None`: its time is over, or the stop was asked for again, and it has to be cut off.
+/// Waits for the work in progress. `None` if its time is over or a second signal arrived. Then the caller cuts it off.
 pub(super) async fn finish<T>(
     work: impl Future<Output = T>,
     stop: &Shutdown,
     drain_timeout: Duration,
 ) -> Option<T> {
-    let patience = drain_timeout - reserve(drain_timeout);
+    let time_for_work = drain_timeout - reserve(drain_timeout);
     tokio::select! {
         biased;
         ended = work => Some(ended),
         () = stop.cut.cancelled() => {
-            tracing::warn!("asked again to stop: work in progress is cut off, and resumed at the next start");
+            tracing::warn!("second stop signal received, cutting off work in progress, will resume at next start");
             None
         }
-        () = tokio::time::sleep(patience) => {
-            tracing::warn!("work in progress took too long: it is cut off, and resumed at the next start");
+        () = tokio::time::sleep(time_for_work) => {
+            tracing::warn!("work in progress took too long, cutting it off, will resume at next start");
             None
         }
     }
@@ -44,11 +44,11 @@ fn reserve(drain_timeout: Duration) -> Duration {
     (drain_timeout / 2).min(LONGEST_RESERVE)
 }
 
-/// The first signal begins the stop, the second cuts off what is in progress. Returns the signal that asks for a reload,
-/// which from now on kills nobody.
+/// The first signal begins the stop, the second cuts off the work in progress. Returns the stream of SIGHUP, which no
+/// longer ends the process.
 pub(super) fn on_signals(stop: &Shutdown) -> Result<Signal, DaemonError> {
     let failed = |source| DaemonError::Io {
-        what: "signals cannot be handled",
+        what: "cannot handle signals",
         source,
     };
     for kind in [SignalKind::terminate(), SignalKind::interrupt()] {

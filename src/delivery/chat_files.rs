@@ -1,15 +1,15 @@
-//! Where the files of chats are kept: a directory for each chat, with an age limit and a quota for all.
+//! Stores the files of chats: one directory per chat, with an age limit and a quota for all.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-/// In the home.
+/// Relative to the home.
 const DIRECTORY: &str = "files";
-/// Of a directory's name. A longer one becomes several.
+/// The longest name of a directory. A longer name becomes nested directories.
 const LONGEST_NAME: usize = 200;
 
-/// The directory of a chat. No two chats have the same.
+/// The directory of a chat. No two chats share one.
 pub(crate) fn directory(home: &Path, platform: &str, chat: &str) -> PathBuf {
     let mut name = String::from("chat");
     for byte in chat.bytes() {
@@ -19,11 +19,11 @@ pub(crate) fn directory(home: &Path, platform: &str, chat: &str) -> PathBuf {
         }
     }
     let mut path = home.join(DIRECTORY).join(platform);
-    // The name is ASCII, so any place is one between characters.
+    // The name is ASCII, so it can be split anywhere.
     let mut rest = name.as_str();
     while rest.len() > LONGEST_NAME {
         let (first, more) = rest.split_at(LONGEST_NAME);
-        // The sign keeps it from being the directory of another chat.
+        // No name contains a `+`, so this is not the directory of another chat.
         path.push(format!("{first}+"));
         rest = more;
     }
@@ -31,7 +31,7 @@ pub(crate) fn directory(home: &Path, platform: &str, chat: &str) -> PathBuf {
     path
 }
 
-/// How long files are kept, and how much of them.
+/// Limits for the age and the total size of files.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) age: Option<Duration>,
@@ -39,29 +39,29 @@ pub(crate) struct Limits {
     pub(crate) quota: u64,
 }
 
-struct Kept {
+struct StoredFile {
     path: PathBuf,
     size: u64,
     at: SystemTime,
 }
 
-/// Removes what is older than the limit. Above the quota the chat that holds most loses its oldest files, so that one chat does
-/// not push out the files of others. Returns how many files that were.
+/// Removes files that are older than the limit. Above the quota, the chat with the most bytes loses its oldest files,
+/// so one chat does not displace the files of others. Returns the number of removed files.
 pub(crate) fn prune(home: &Path, limits: Limits) -> usize {
     let mut all = Vec::new();
     collect(&home.join(DIRECTORY), &mut all);
     let now = SystemTime::now();
-    let too_old = |kept: &Kept| {
+    let too_old = |kept: &StoredFile| {
         let age = now.duration_since(kept.at).unwrap_or_default();
         limits.age.is_some_and(|limit| age > limit)
     };
     let mut removed = 0;
-    let mut remove = |kept: &Kept| {
+    let mut remove = |kept: &StoredFile| {
         if std::fs::remove_file(&kept.path).is_ok() {
             removed += 1;
         }
     };
-    let mut chats: HashMap<PathBuf, Vec<Kept>> = HashMap::new();
+    let mut chats: HashMap<PathBuf, Vec<StoredFile>> = HashMap::new();
     for kept in all {
         if too_old(&kept) {
             remove(&kept);
@@ -70,10 +70,10 @@ pub(crate) fn prune(home: &Path, limits: Limits) -> usize {
         }
     }
     for files in chats.values_mut() {
-        // The oldest last, where it is taken from.
+        // The oldest comes last, so that `pop` returns it.
         files.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| b.path.cmp(&a.path)));
     }
-    let size = |files: &Vec<Kept>| files.iter().map(|kept| kept.size).sum::<u64>();
+    let size = |files: &Vec<StoredFile>| files.iter().map(|kept| kept.size).sum::<u64>();
     let mut sizes: HashMap<PathBuf, u64> = chats
         .iter()
         .map(|(chat, files)| (chat.clone(), size(files)))
@@ -95,8 +95,8 @@ pub(crate) fn prune(home: &Path, limits: Limits) -> usize {
     removed
 }
 
-/// All files below a directory. Links are left alone.
-fn collect(directory: &Path, into: &mut Vec<Kept>) {
+/// Collects all files below a directory. Ignores links.
+fn collect(directory: &Path, into: &mut Vec<StoredFile>) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         let Ok(facts) = entry.metadata() else {
             continue;
@@ -104,7 +104,7 @@ fn collect(directory: &Path, into: &mut Vec<Kept>) {
         if facts.is_dir() {
             collect(&entry.path(), into);
         } else if facts.is_file() {
-            into.push(Kept {
+            into.push(StoredFile {
                 path: entry.path(),
                 size: facts.len(),
                 at: facts.modified().unwrap_or(SystemTime::UNIX_EPOCH),

@@ -1,4 +1,4 @@
-//! What is sent of a reply: pieces that the platform takes, and the files that it names.
+//! Turns a reply into ledger rows: pieces of text that fit the platform, and copies of the files that the reply names.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -16,9 +16,9 @@ use crate::store::{Delivery, DeliveryExtra, NewDelivery};
 
 const A_DAY: Duration = Duration::from_secs(86_400);
 
-/// Where a reply goes and what it is called in the ledger.
+/// The destination of a reply and its name in the ledger.
 pub struct Address<'a> {
-    /// Names the reply; its pieces are numbered behind it.
+    /// The name of the reply. Each piece adds its number.
     pub key: String,
     pub source: &'a Source,
     pub session_id: &'a str,
@@ -37,7 +37,7 @@ impl Address<'_> {
         }
     }
 
-    /// The text in as many messages as it takes.
+    /// Splits the text into messages.
     fn pieces(&self, text: &str, platform: Option<&dyn Platform>) -> Vec<NewDelivery> {
         let pieces = match platform {
             Some(platform) => platform.split(text),
@@ -49,13 +49,14 @@ impl Address<'_> {
 }
 
 impl Outbox {
-    /// The text alone.
+    /// The messages of a text without files.
     pub fn text_messages(&self, to: &Address<'_>, text: &str) -> Vec<NewDelivery> {
         let platform = self.platforms.adapter(&to.source.platform);
         to.pieces(text, platform.as_deref())
     }
 
-    /// The reply's text, and behind it copies of the files that it names. What may not be sent is said in the text.
+    /// The messages of a reply: its text, then copies of the files that it names. The text names each file that may not
+    /// be sent, with the reason.
     pub async fn reply_messages(
         &self,
         to: &Address<'_>,
@@ -89,7 +90,7 @@ impl Outbox {
         sends
     }
 
-    /// Copies of these files, as far as they may be sent to this chat; else a sentence that says why not.
+    /// Copies the files that may be sent to this chat. For each other file, returns a sentence with the reason.
     async fn copies(
         &self,
         to: &Address<'_>,
@@ -98,7 +99,7 @@ impl Outbox {
     ) -> Vec<Result<PathBuf, String>> {
         let (limits, home) = (self.limits.get(), self.home.clone());
         let (longest, quota) = (limits.largest_file, limits.files_quota);
-        // Of what people have sent, this chat sees only its own.
+        // Of the files that people have sent, a chat gets only its own.
         let chat = to.source.chat_id.as_deref().unwrap_or_default();
         let own = chat_files::directory(&home, &to.source.platform, chat);
         let named_roots = limits.send_files_from.iter().cloned();
@@ -112,7 +113,7 @@ impl Outbox {
             };
             let opened = open_to_send(path, &rules)?;
             let name = opened.name.clone();
-            file_copies::keep(&home, opened, longest, quota)
+            file_copies::copy(&home, opened, longest, quota)
                 .map_err(|why| format!("{name} is not sent: {why}."))
         };
         let all = move || named.iter().map(copy).collect();
@@ -127,9 +128,9 @@ impl Outbox {
         }
     }
 
-    /// Removes files that are too old or too many, once at the start and once a day.
+    /// Removes old files and files beyond the quota, at the start and once a day.
     pub async fn tidy_files(self, started: SystemTime, stop: CancellationToken) {
-        // A copy is made before its message is in the store: that of a turn of this run may still get there.
+        // A copy exists before its message is stored. Newer copies may belong to a message that is stored soon.
         let mut before = started;
         loop {
             self.tidy(before).await;
@@ -140,12 +141,12 @@ impl Outbox {
         }
     }
 
-    /// Removes copies from before that no message waits for, and files of chats that are too old or too many.
+    /// Removes copies from before `before` that no message needs, and files of chats beyond the limits.
     async fn tidy(&self, before: SystemTime) {
         let wanted = match self.store.files_to_send().await {
             Ok(wanted) => wanted,
             Err(error) => {
-                tracing::warn!(%error, "copies of sent files could not be removed");
+                tracing::warn!(%error, "old files not removed");
                 return;
             }
         };
@@ -157,7 +158,7 @@ impl Outbox {
         if let Ok((copies, files)) = tidied.await
             && (copies, files) != (0, 0)
         {
-            tracing::info!(copies, files, "old files were removed");
+            tracing::info!(copies, files, "old files removed");
         }
     }
 

@@ -1,5 +1,5 @@
-//! Copies of files that wait to be sent. A reply may wait for hours, and its file may be changed or replaced meanwhile: what is
-//! sent is what was there when the agent named it.
+//! Copies files that wait to be sent. A reply may wait for hours, and its file may change meanwhile. The chat gets the
+//! file as it was when the agent named it.
 
 use std::collections::HashSet;
 use std::fs::Permissions;
@@ -10,11 +10,11 @@ use std::time::SystemTime;
 use crate::delivery::Sendable;
 use crate::private_files;
 
-/// In the home. Each copy has a directory of its own in it, so that it keeps its name.
+/// Relative to the home. Each copy has a directory of its own there, so that it keeps its name.
 const DIRECTORY: &str = "outgoing";
 
-/// Copies a file into the home. An error is a part of a sentence for the person.
-pub(super) fn keep(
+/// Copies a file into the home. An error is part of a sentence for the person.
+pub(super) fn copy(
     home: &Path,
     mut opened: Sendable,
     longest: u64,
@@ -24,9 +24,9 @@ pub(super) fn keep(
     let all = home.join(DIRECTORY);
     private_files::directory(&all).map_err(failed)?;
     if size_of(&all) + opened.size > quota {
-        return Err("too many files wait to be sent already".into());
+        return Err("too many files are waiting to be sent".into());
     }
-    // Gone again unless all goes well.
+    // Removed on an error.
     let own = tempfile::Builder::new()
         .prefix("")
         .rand_bytes(12)
@@ -35,14 +35,14 @@ pub(super) fn keep(
     let private = Permissions::from_mode(private_files::DIRECTORY);
     std::fs::set_permissions(own.path(), private).map_err(failed)?;
     let path = own.path().join(&opened.name);
-    let mut copy = private_files::new_file(&path).map_err(failed)?;
-    opened.copy_to(&mut copy, longest)?;
-    copy.sync_all().map_err(failed)?;
+    let mut file = private_files::new_file(&path).map_err(failed)?;
+    opened.copy_to(&mut file, longest)?;
+    file.sync_all().map_err(failed)?;
     let _ = own.keep();
     Ok(path)
 }
 
-/// Removes a copy that was sent, or is not to be sent any more. Other files stay.
+/// Removes a copy that is no longer needed. Does nothing for other files.
 pub(super) fn remove(home: &Path, file: &Path) {
     let all = home.join(DIRECTORY);
     if let Some(own) = file.parent()
@@ -52,7 +52,7 @@ pub(super) fn remove(home: &Path, file: &Path) {
     }
 }
 
-/// Removes copies that no reply waits for and that were made before this: leftovers of a daemon that was killed.
+/// Removes copies from before `before` that no reply needs. A daemon that was killed leaves such copies.
 pub(super) fn sweep(home: &Path, wanted: &HashSet<PathBuf>, before: SystemTime) -> usize {
     let Ok(entries) = std::fs::read_dir(home.join(DIRECTORY)) else {
         return 0;
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_copy_is_private_and_stays_as_it_was() {
         let (home, file) = opened();
-        let copy = keep(home.path(), file, 100, 100).unwrap();
+        let copy = copy(home.path(), file, 100, 100).unwrap();
         std::fs::write(home.path().join("out/a.txt"), "other").unwrap();
         assert_eq!(std::fs::read_to_string(&copy).unwrap(), "words");
         assert_eq!(copy.file_name().unwrap(), "a.txt");
@@ -120,18 +120,18 @@ mod tests {
     #[test]
     fn copies_have_a_quota() {
         let (home, file) = opened();
-        keep(home.path(), file, 100, 8).unwrap();
+        copy(home.path(), file, 100, 8).unwrap();
         let (_place, file) = opened();
-        let error = keep(home.path(), file, 100, 8).unwrap_err();
-        assert_eq!(error, "too many files wait to be sent already");
+        let error = copy(home.path(), file, 100, 8).unwrap_err();
+        assert_eq!(error, "too many files are waiting to be sent");
     }
 
     #[test]
     fn what_no_reply_waits_for_is_swept_away() {
         let (home, file) = opened();
-        let wanted = keep(home.path(), file, 100, 100).unwrap();
+        let wanted = copy(home.path(), file, 100, 100).unwrap();
         let (_place, file) = opened();
-        let other = keep(home.path(), file, 100, 100).unwrap();
+        let other = copy(home.path(), file, 100, 100).unwrap();
         let names = HashSet::from([wanted.clone()]);
         let (now, hour) = (SystemTime::now(), Duration::from_secs(3600));
         assert_eq!(sweep(home.path(), &names, now - hour), 0);

@@ -1,7 +1,7 @@
-//! Which files may leave for a chat. An agent reads what strangers write, and may be talked into naming any file at all:
-//! so only what lies where files to be sent belong, and nothing that is a secret by its place, its name or its kind.
+//! Decides which files may be sent to a chat. An agent reads text of strangers, who may persuade it to name any file.
+//! So a file must be in an allowed directory, and its place, name and content must not be those of a secret.
 //!
-//! A file is opened once, and what was opened is judged: a name may lead elsewhere a moment later.
+//! A file is opened once. The checks use the open file, because its name may lead elsewhere a moment later.
 
 mod names;
 
@@ -15,17 +15,17 @@ use nix::unistd::geteuid;
 use crate::domain::attachment::one_line;
 use crate::safe_open::{find, metadata, place_of, read};
 
-/// The longest name that is shown of a file, in characters.
+/// The longest file name that a message shows, in characters.
 const LONGEST_NAME: usize = 100;
-/// The same words whether it is missing or refused: the chat does not learn what is on this machine.
+/// The same text for a missing and a refused file, so that the chat does not learn which files exist here.
 const REFUSED: &str = "it is not there, or may not be sent";
-/// What is read of a file to see what it is.
+/// The number of bytes that are checked for the signature of a secret.
 const BEGINNING: usize = 4096;
 
-/// Where files may be sent from, and how large they may be.
+/// The directories that files may be sent from, and the largest size.
 pub struct SendRules<'a> {
     pub roots: &'a [PathBuf],
-    /// Directories with private files in them. A root has to lie inside of such a directory to open it.
+    /// Directories with private files. A root allows files in such a directory only if the root is inside it.
     pub private: &'a [PathBuf],
     /// In bytes.
     pub longest: u64,
@@ -35,23 +35,23 @@ pub struct SendRules<'a> {
 #[derive(Debug)]
 pub struct Sendable {
     pub file: File,
-    /// For the recipient.
+    /// The name that the recipient sees.
     pub name: String,
     pub size: u64,
 }
 
 /// Why a file is not sent.
 #[derive(Debug, PartialEq)]
-enum Refusal {
-    /// For the log alone.
+enum FileRefusal {
+    /// Logged. The chat gets only [`REFUSED`].
     Secret(String),
-    /// For the chat too.
+    /// Sent to the chat.
     Said(String),
 }
 
-impl Refusal {
-    fn secret(why: impl ToString) -> Refusal {
-        Refusal::Secret(why.to_string())
+impl FileRefusal {
+    fn secret(why: impl ToString) -> FileRefusal {
+        FileRefusal::Secret(why.to_string())
     }
 }
 
@@ -61,9 +61,9 @@ pub fn open_to_send(path: &Path, rules: &SendRules<'_>) -> Result<Sendable, Stri
         let name = path.file_name().unwrap_or(path.as_os_str());
         let name = one_line(&name.to_string_lossy(), LONGEST_NAME);
         let why = match refusal {
-            Refusal::Said(why) => why,
-            Refusal::Secret(reason) => {
-                tracing::warn!(path = %path.display(), reason, "a file is not sent");
+            FileRefusal::Said(why) => why,
+            FileRefusal::Secret(reason) => {
+                tracing::warn!(path = %path.display(), reason, "file refused");
                 REFUSED.to_owned()
             }
         };
@@ -71,34 +71,34 @@ pub fn open_to_send(path: &Path, rules: &SendRules<'_>) -> Result<Sendable, Stri
     })
 }
 
-fn check(path: &Path, rules: &SendRules<'_>) -> Result<Sendable, Refusal> {
+fn check(path: &Path, rules: &SendRules<'_>) -> Result<Sendable, FileRefusal> {
     let path = at_home(path).ok_or_else(|| {
-        Refusal::Said("its path does not begin at the root or at your home".into())
+        FileRefusal::Said("its path does not begin at the root or at your home".into())
     })?;
-    let found = find(&path).map_err(Refusal::secret)?;
-    let place = place_of(&found).map_err(Refusal::secret)?;
+    let found = find(&path).map_err(FileRefusal::secret)?;
+    let place = place_of(&found).map_err(FileRefusal::secret)?;
     check_place(&place, rules)?;
-    let facts = metadata(&found).map_err(Refusal::secret)?;
+    let facts = metadata(&found).map_err(FileRefusal::secret)?;
     if facts.is_symlink() {
-        return Err(Refusal::secret("it is a link"));
+        return Err(FileRefusal::secret("it is a link"));
     }
     if !facts.is_file() {
-        return Err(Refusal::Said("it is no file".into()));
+        return Err(FileRefusal::Said("not a regular file".into()));
     }
     if facts.nlink() != 1 {
-        return Err(Refusal::secret("it has more than one name"));
+        return Err(FileRefusal::secret("it has more than one name"));
     }
     if facts.uid() != geteuid().as_raw() {
-        return Err(Refusal::secret("it belongs to another user"));
+        return Err(FileRefusal::secret("it belongs to another user"));
     }
     match facts.len() {
-        0 => return Err(Refusal::Said("it is empty".into())),
+        0 => return Err(FileRefusal::Said("it is empty".into())),
         size if size > rules.longest => return Err(too_large(rules.longest)),
         _ => {}
     }
-    let file = read(&found).map_err(Refusal::secret)?;
+    let file = read(&found).map_err(FileRefusal::secret)?;
     if holds_secrets(&file) {
-        return Err(Refusal::secret("it is a key or a database"));
+        return Err(FileRefusal::secret("it is a key or a database"));
     }
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     Ok(Sendable {
@@ -108,7 +108,7 @@ fn check(path: &Path, rules: &SendRules<'_>) -> Result<Sendable, Refusal> {
     })
 }
 
-/// With the home of the person in the place of `~`. `None`: it begins nowhere in particular.
+/// Replaces `~` with the person's home. `None`: the path is relative.
 fn at_home(path: &Path) -> Option<PathBuf> {
     match path.strip_prefix("~") {
         Ok(below) => std::env::home_dir().map(|home| home.join(below)),
@@ -116,7 +116,7 @@ fn at_home(path: &Path) -> Option<PathBuf> {
     }
 }
 
-fn check_place(place: &Path, rules: &SendRules<'_>) -> Result<(), Refusal> {
+fn check_place(place: &Path, rules: &SendRules<'_>) -> Result<(), FileRefusal> {
     let real = |paths: &[PathBuf]| -> Vec<PathBuf> {
         let paths = paths.iter();
         paths.filter_map(|path| path.canonicalize().ok()).collect()
@@ -134,19 +134,19 @@ fn check_place(place: &Path, rules: &SendRules<'_>) -> Result<(), Refusal> {
         .collect();
     let name = place.file_name().unwrap_or_default().to_string_lossy();
     if below.is_empty() {
-        Err(Refusal::secret(
+        Err(FileRefusal::secret(
             "it is outside of the directories that files are sent from",
         ))
     } else if below.iter().all(|below| names::is_hidden(below)) {
-        Err(Refusal::secret("it is hidden"))
+        Err(FileRefusal::secret("it is hidden"))
     } else if names::in_secret_directory(place) || names::is_secret(&name) {
-        Err(Refusal::secret("its name is one of files with secrets"))
+        Err(FileRefusal::secret("its name is one of files with secrets"))
     } else {
         Ok(())
     }
 }
 
-/// Whether the file begins as databases, keys and password stores do, whatever it is called.
+/// Whether the file begins like a database, a key or a password store, whatever its name.
 fn holds_secrets(file: &File) -> bool {
     let mut bytes = vec![0; BEGINNING];
     let read = file.read_at(&mut bytes, 0).unwrap_or_default();
@@ -159,7 +159,7 @@ fn holds_secrets(file: &File) -> bool {
 }
 
 impl Sendable {
-    /// Copies what is left of the file, and stops where it has grown too large.
+    /// Copies the rest of the file. Fails if the file has become too large.
     pub fn copy_to(&mut self, to: &mut File, longest: u64) -> Result<u64, String> {
         let copied = std::io::copy(&mut (&mut self.file).take(longest + 1), to);
         match copied {
@@ -170,8 +170,8 @@ impl Sendable {
     }
 }
 
-fn too_large(longest: u64) -> Refusal {
-    Refusal::Said(in_limit(longest))
+fn too_large(longest: u64) -> FileRefusal {
+    FileRefusal::Said(in_limit(longest))
 }
 
 fn in_limit(longest: u64) -> String {

@@ -1,4 +1,4 @@
-//! Sending one ledger row to its chat. Who calls records the outcome, together with what hangs on it.
+//! Sends one ledger row to its chat. The caller records the outcome.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,54 +11,57 @@ use crate::clock;
 use crate::journal_ids;
 use crate::metrics::Metrics;
 use crate::platform::{
-    CallEffort, CallFailure, Dedup, OutboundMessage, Platform, PlatformError, RetryPolicy,
-    with_retries,
+    CallEffort, CallFailure, Dedup, OutboundMessage, Platform, PlatformError, Priority,
+    RetryPolicy, with_retries,
 };
 use crate::store::{Delivery, DeliveryState, Store, StoreError};
 
-/// What stands before a message that may be in the chat already: some platforms cannot tell whether an interrupted
-/// send arrived, and a doubled message is better than a lost one as long as the reader can see it.
+/// Precedes a message that may already be in the chat. Some platforms cannot say whether an interrupted send arrived. A
+/// doubled message is better than a lost one, if the reader can see that it may be a repeat.
 pub const MAYBE_REPEATED: &str = "(this may be a repeat) ";
 
-/// How long a cancellation waits for a call that is under way: a message that is cut off would be sent once more, and a thread
-/// would be left that no record knows.
+/// How long a cancellation waits for a call in progress. Without the wait, a message would be sent again, and an opened
+/// thread would be unknown.
 pub(crate) const LAST_CALL: Duration = Duration::from_secs(3);
 
 #[derive(Debug, thiserror::Error)]
 pub enum DeliverError {
     #[error("it could not be sent to {platform}: {reason}")]
     Failed { platform: String, reason: String },
-    /// The thread that it was for is no longer there.
+    /// The thread of the message no longer exists.
     #[error("it could not be sent to {platform}: {reason}")]
     Gone { platform: String, reason: String },
-    /// Somebody stopped it, or it is no longer to be sent.
+    /// The vendor accepts it only after the person writes in that chat. The row stays unsent.
+    #[error("{platform} accepts no message there until the person writes: {reason}")]
+    WindowClosed { platform: String, reason: String },
+    /// The delivery was cancelled, or the row is no longer to be sent.
     #[error("cancelled")]
     Cancelled,
-    /// The platform does not accept our credentials now. It is still to be sent.
+    /// The platform does not accept our credentials now. The row stays unsent.
     #[error("it could not be sent now: {0}")]
     Unauthorized(String),
-    /// The daemon stops before it could be sent. The next start sends it.
+    /// The daemon stops before the message is sent. The next start sends it.
     #[error("hermesd is stopping")]
     Stopping,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// What ends a delivery early.
+/// Signals that end a delivery early.
 #[derive(Clone, Copy)]
 pub struct Interrupts<'a> {
-    /// It ends now; a call under way gets a moment more.
+    /// Ends it now. A call in progress gets up to `LAST_CALL`.
     pub cancel: &'a CancellationToken,
-    /// The daemon stops: a call under way goes on, and no other try follows it.
+    /// The daemon stops. A call in progress continues, and no other attempt follows.
     pub draining: &'a CancellationToken,
 }
 
-/// Sends what is not sent yet and returns the platform's message id.
+/// Sends the message, unless it is already sent, and returns the platform's message id.
 pub async fn deliver(
     store: &Store,
     platform: &dyn Platform,
     delivery: &Delivery,
-    tries: RetryPolicy,
+    (tries, priority): (RetryPolicy, Priority),
     metrics: &Metrics,
     interrupts: Interrupts<'_>,
 ) -> Result<String, DeliverError> {
@@ -69,7 +72,7 @@ pub async fn deliver(
     if cancel.is_cancelled() {
         return Err(DeliverError::Cancelled);
     }
-    // Where the platform knows the key of a message, sending it twice is harmless: it needs no mark and no row first.
+    // If the platform always recognises the key, sending twice is harmless. Then the row needs no mark before the send.
     let idempotent = platform.capabilities().send_dedup == Dedup::Always;
     let wanted = if idempotent {
         store.delivery_wanted(delivery.id)?
@@ -79,33 +82,44 @@ pub async fn deliver(
     if !wanted {
         return Err(DeliverError::Cancelled);
     }
-    let way = Way::default();
-    let mut handing = pin!(hand_over(
-        platform, delivery, tries, metrics, draining, &way
+    let progress = Progress::default();
+    let mut sending = pin!(call_platform(
+        platform,
+        delivery,
+        (tries, priority),
+        metrics,
+        draining,
+        &progress
     ));
     let outcome = tokio::select! {
-        outcome = &mut handing => outcome,
+        outcome = &mut sending => outcome,
         () = cancel.cancelled() => {
             if idempotent {
                 return Err(DeliverError::Cancelled);
             }
-            if !way.underway.load(Ordering::Relaxed) {
-                put_back(store, delivery, &way).await?;
+            if !progress.underway.load(Ordering::Relaxed) {
+                unmark(store, delivery, &progress).await?;
                 return Err(DeliverError::Cancelled);
             }
-            let last = tokio::time::timeout(LAST_CALL, handing).await;
+            let last = tokio::time::timeout(LAST_CALL, sending).await;
             last.map_err(|_| DeliverError::Cancelled)?
         }
     };
     let platform = platform.name().to_owned();
     let (kind, outcome) = match outcome {
-        Ok(id) if way.repeated.load(Ordering::Relaxed) => ("repeated", Ok(id)),
+        Ok(id) if progress.repeated.load(Ordering::Relaxed) => ("repeated", Ok(id)),
         Ok(id) => ("sent", Ok(id)),
         Err(CallFailure::Unauthorized(reason)) if tries == RetryPolicy::Endless => {
             if !idempotent {
-                put_back(store, delivery, &way).await?;
+                unmark(store, delivery, &progress).await?;
             }
             return Err(DeliverError::Unauthorized(reason));
+        }
+        Err(CallFailure::WindowClosed(reason)) => {
+            if !idempotent {
+                unmark(store, delivery, &progress).await?;
+            }
+            return Err(DeliverError::WindowClosed { platform, reason });
         }
         Err(CallFailure::Failed(reason) | CallFailure::Unauthorized(reason)) => {
             let platform = platform.clone();
@@ -117,7 +131,7 @@ pub async fn deliver(
         }
         Err(CallFailure::Stopping) => {
             if !idempotent {
-                put_back(store, delivery, &way).await?;
+                unmark(store, delivery, &progress).await?;
             }
             return Err(DeliverError::Stopping);
         }
@@ -126,28 +140,28 @@ pub async fn deliver(
     outcome
 }
 
-/// If it never went out, the next try is the first.
-async fn put_back(store: &Store, delivery: &Delivery, way: &Way) -> Result<(), StoreError> {
-    if delivery.state == DeliveryState::Pending && !way.unsure.load(Ordering::Relaxed) {
+/// Removes the mark of a message that has certainly not arrived, so that it is not repeated as an uncertain one.
+async fn unmark(store: &Store, delivery: &Delivery, progress: &Progress) -> Result<(), StoreError> {
+    if delivery.state == DeliveryState::Pending && !progress.unsure.load(Ordering::Relaxed) {
         store.delivery_put_back(delivery.id).await?;
     }
     Ok(())
 }
 
-/// How far a message has come.
+/// The progress of a message.
 #[derive(Default)]
-struct Way {
-    /// The platform has been called and has not answered.
+struct Progress {
+    /// The vendor has been called and has not answered.
     underway: AtomicBool,
-    /// It may have arrived though nobody knows of it.
+    /// It may have arrived, although a call has failed.
     unsure: AtomicBool,
-    /// It was sent with the mark of one that may be in the chat already.
+    /// It was sent with [`MAYBE_REPEATED`].
     repeated: AtomicBool,
 }
 
-/// When a message was handed to the platform for the first time, perhaps by an earlier daemon.
+/// The time of the first attempt to send a message, perhaps by an earlier daemon.
 struct FirstTry {
-    /// How many seconds before `since` that was.
+    /// The seconds from the first attempt to `since`.
     before: f64,
     since: Option<Instant>,
 }
@@ -166,31 +180,30 @@ impl FirstTry {
         }
     }
 
-    /// The seconds since the first try. It is now if there was none.
+    /// The seconds since the first attempt. If there was none, this is the first.
     fn age(&mut self) -> f64 {
         let since = self.since.get_or_insert_with(Instant::now);
         self.before + since.elapsed().as_secs_f64()
     }
 }
 
-async fn hand_over(
+async fn call_platform(
     platform: &dyn Platform,
     delivery: &Delivery,
-    tries: RetryPolicy,
+    (tries, priority): (RetryPolicy, Priority),
     metrics: &Metrics,
     draining: &CancellationToken,
-    way: &Way,
+    progress: &Progress,
 ) -> Result<String, CallFailure> {
     let (to, extra) = (&delivery.source, &delivery.extra);
-    let ready = || platform.ready_for(to);
     if let Some(shown) = &extra.replaces {
-        // What the chat was shown of it becomes the whole, which can be repeated as often as need be.
-        let edit = |_| platform.edit(to, shown, outgoing(delivery, &delivery.text));
-        match with_retries(platform.name(), tries, metrics, draining, ready, edit).await {
+        // The preview becomes the whole reply. An edit can be repeated without harm.
+        let edit = |_| platform.edit(to, shown, outgoing(delivery, &delivery.text, priority));
+        match with_retries(platform.name(), tries, metrics, draining, edit).await {
             Ok(()) => return Ok(shown.clone()),
             Err(CallFailure::Stopping) => return Err(CallFailure::Stopping),
             Err(reason) => {
-                tracing::info!(%reason, platform = platform.name(), "what was shown of an answer cannot be changed; it is sent anew");
+                tracing::info!(%reason, platform = platform.name(), "preview cannot be edited, sending the reply as a new message");
             }
         }
     }
@@ -203,23 +216,25 @@ async fn hand_over(
         let unrecognised = (interrupted || unsure) && !dedup.covers(age);
         let repeated = unrecognised || (extra.maybe_shown && dedup != Dedup::Always);
         if repeated {
-            way.repeated.store(true, Ordering::Relaxed);
+            progress.repeated.store(true, Ordering::Relaxed);
             tracing::warn!(
                 message_id = journal_ids::REPLY_MAYBE_REPEATED,
                 platform = platform.name(),
                 chat = to.chat_id,
                 session = delivery.session_id,
-                "a message is sent that may be a repeat"
+                "sending a message that may be a repeat"
             );
         }
         let text = if repeated { &marked } else { &delivery.text };
-        let sending = platform.send(to, outgoing(delivery, text), &delivery.send_key);
+        let what = OutboundMessage {
+            underway: Some(&progress.underway),
+            ..outgoing(delivery, text, priority)
+        };
+        let sending = platform.send(to, what, &delivery.send_key);
         async {
-            way.underway.store(true, Ordering::Relaxed);
             let sent = sending.await;
-            way.underway.store(false, Ordering::Relaxed);
             if let Err(PlatformError::Transient { unsure: true, .. }) = &sent {
-                way.unsure.store(true, Ordering::Relaxed);
+                progress.unsure.store(true, Ordering::Relaxed);
             }
             sent
         }
@@ -228,13 +243,15 @@ async fn hand_over(
         Some(_) => CallEffort::file(tries),
         None => CallEffort::from(tries),
     };
-    with_retries(platform.name(), effort, metrics, draining, ready, send).await
+    with_retries(platform.name(), effort, metrics, draining, send).await
 }
 
-fn outgoing<'a>(delivery: &'a Delivery, text: &'a str) -> OutboundMessage<'a> {
+fn outgoing<'a>(delivery: &'a Delivery, text: &'a str, priority: Priority) -> OutboundMessage<'a> {
     OutboundMessage {
         text,
         file: delivery.extra.file.as_deref(),
         buttons: &delivery.extra.buttons,
+        priority,
+        underway: None,
     }
 }

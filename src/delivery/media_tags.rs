@@ -1,25 +1,25 @@
-//! Files that an agent wants to be sent. Hermes' agents name them in their reply, as `MEDIA:/absolute/path`: anywhere in a
-//! line, perhaps quoted, perhaps with blanks in it. What stands in code, in a quotation or in data is an example or old
-//! news, and stays as it is.
+//! Finds the files that an agent wants to send. Hermes' agents name them in their reply as `MEDIA:/absolute/path`:
+//! anywhere in a line, with or without quotes, even with blanks. Tags in code, in quotations and in data are examples
+//! or old, and stay in the text.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const TAG: &str = "MEDIA:";
-/// How Hermes' agents say in what shape files are to be sent. No words for a person either.
+/// Hermes' marks for how to send files. They are not for people either.
 const SHAPES: [&str; 2] = ["[[audio_as_voice]]", "[[as_document]]"];
 const LONGEST_PATH: usize = 4096;
-/// How far behind a tag its path is looked for, when it has no quotes.
+/// The longest path without quotes, in bytes.
 const FAR: usize = 1024;
 
-/// A stretch of a line that is not for people, and the path in it.
+/// A part of a line that is not for people, and the path in it.
 struct Tag {
     span: Range<usize>,
     path: Option<String>,
 }
 
-/// The reply without the tags, and the paths in the order of their first mention. `~/` is left to whoever opens them.
+/// The reply without the tags, and the paths in the order of their first mention. A path may begin with `~/`.
 pub fn produced(reply: &str) -> (String, Vec<PathBuf>) {
     if !reply.contains(TAG) {
         return (reply.to_owned(), Vec::new());
@@ -53,8 +53,8 @@ pub fn produced(reply: &str) -> (String, Vec<PathBuf>) {
     (rest.text(), paths)
 }
 
-/// What can be shown of a reply that is still being written: no tag, and no beginning of one. What a line still lacks decides
-/// what it is, so a last line that may become a tag is left out.
+/// The part of an unfinished reply that can be shown: without tags, and without a last line that may contain the
+/// beginning of one.
 pub fn unfinished(reply: &str) -> String {
     let (whole, last) = match reply.rsplit_once('\n') {
         Some((whole, last)) => (whole, last),
@@ -80,7 +80,7 @@ pub fn unfinished(reply: &str) -> String {
     }
 }
 
-/// Whether a line belongs to a block of code or to a quotation. `fence` is what opened the block that we are in.
+/// Whether a line belongs to a block of code or to a quotation. `fence` is the fence of the open block.
 fn is_protected(line: &str, fence: &mut Option<(char, usize)>) -> bool {
     let line = line.trim();
     let mark = line.chars().next().filter(|c| matches!(c, '`' | '~'));
@@ -107,7 +107,7 @@ fn tags(line: &str) -> Vec<Tag> {
         return found;
     }
     let (last_ticks, data) = (last_ticks(line), data(line));
-    // Where we are, and where the last tag ended.
+    // The current position, and the end of the last tag.
     let (mut at, mut free) = (0, 0);
     while let Some((start, what)) = next(line, at) {
         at = start + what.len();
@@ -126,7 +126,7 @@ fn tags(line: &str) -> Vec<Tag> {
             let Some(end) = is_closed.then(|| closing(line, at, ticks)).flatten() else {
                 continue;
             };
-            // Code that is nothing but a tag is a tag.
+            // Code that contains only a tag is a tag.
             let code = &line[at..end];
             let inner = code.trim();
             let alone = tag_at(inner, 0, 0).filter(|tag| tag.span == (0..inner.len()));
@@ -149,7 +149,7 @@ fn tags(line: &str) -> Vec<Tag> {
     found
 }
 
-/// The next thing in a line that may matter.
+/// The next backtick, tag or mark in a line.
 fn next(line: &str, mut from: usize) -> Option<(usize, &'static str)> {
     const THINGS: [&str; 4] = ["`", TAG, SHAPES[0], SHAPES[1]];
     loop {
@@ -164,7 +164,7 @@ fn next(line: &str, mut from: usize) -> Option<(usize, &'static str)> {
     }
 }
 
-/// Where a line turns into data, whose texts were said some other time.
+/// Where data begins in a line. Texts in data are not part of this reply.
 fn data(line: &str) -> usize {
     let signs = ["\":", "\" :", "{\"", "[\""].into_iter();
     let found = signs.filter_map(|sign| line.find(sign));
@@ -175,7 +175,7 @@ fn ticks_at(line: &str, at: usize) -> usize {
     line[at..].bytes().take_while(|b| *b == b'`').count()
 }
 
-/// Where each length of backticks begins for the last time: what is not closed is not looked for.
+/// The last position of each length of backticks. It tells cheaply whether a code span is closed.
 fn last_ticks(line: &str) -> HashMap<usize, usize> {
     let (mut last, mut at) = (HashMap::new(), 0);
     while let Some(found) = line[at..].find('`') {
@@ -187,7 +187,7 @@ fn last_ticks(line: &str) -> HashMap<usize, usize> {
     last
 }
 
-/// Where as many backticks stand as have opened a piece of code.
+/// The position of the backticks that close a code span.
 fn closing(line: &str, mut at: usize, wanted: usize) -> Option<usize> {
     loop {
         let start = at + line[at..].find('`')?;
@@ -199,7 +199,7 @@ fn closing(line: &str, mut at: usize, wanted: usize) -> Option<usize> {
     }
 }
 
-/// The tag that begins here, if it is one. What stands before `free` belongs to others.
+/// The tag that begins at `start`, if there is one. Text before `free` belongs to other tags.
 fn tag_at(line: &str, free: usize, start: usize) -> Option<Tag> {
     if !line[start..].starts_with(TAG) {
         return None;
@@ -218,7 +218,7 @@ fn tag_at(line: &str, free: usize, start: usize) -> Option<Tag> {
         let end = from + 1 + path.len() + 1;
         return tag(line, free, start..end, path);
     }
-    // The quotes may be around all of it, too.
+    // The quotes may also be around the whole tag.
     if let Some(quote) = before.chars().next_back().filter(quote)
         && let Some((path, _)) = rest.split_once(quote)
         && let Some(tag) = tag(line, free, start - 1..from + path.len() + 1, path)
@@ -239,7 +239,7 @@ fn tag(line: &str, free: usize, mut span: Range<usize>, path: &str) -> Option<Ta
     if !is_path {
         return None;
     }
-    // Brackets and emphasis that were around it alone would be around nothing.
+    // Removes brackets and emphasis around the tag, since they would be empty.
     let pairs = [("*", "*"), ("_", "_"), ("(", ")"), ("[", "]"), ("<", ">")];
     while pairs.iter().any(|(open, close)| {
         line[free..span.start].ends_with(open) && line[span.end..].starts_with(close)
@@ -250,7 +250,7 @@ fn tag(line: &str, free: usize, mut span: Range<usize>, path: &str) -> Option<Ta
     Some(Tag { span, path })
 }
 
-/// A path without quotes: a word, or more of them when only then it has an ending.
+/// A path without quotes: one word, or several words if only these have an extension.
 fn bare(rest: &str) -> Option<&str> {
     if !rest.starts_with('/') && !rest.starts_with("~/") {
         return None;
@@ -281,13 +281,13 @@ fn bare(rest: &str) -> Option<&str> {
     )
 }
 
-/// Where the first name ends that has one of the usual endings.
+/// The end of the first name with a usual extension.
 fn ending(text: &str) -> Option<usize> {
     text.match_indices('.').find_map(|(dot, _)| {
         let behind = &text[dot + 1..];
         let length = behind.bytes().take_while(u8::is_ascii_alphanumeric).count();
         let mut after = behind[length..].chars();
-        // "a.tar.gz" and "a.d/b" go on; the dot of a sentence does not.
+        // The name continues in "a.tar.gz" and "a.d/b", but not after the dot of a sentence.
         let goes_on = match after.next() {
             Some('.') => after.next().is_some_and(|c| c.is_ascii_alphanumeric()),
             Some(c) => matches!(c, '/' | '_' | '-' | '+' | '~'),
@@ -307,7 +307,7 @@ fn has_extension(word: &str) -> bool {
     })
 }
 
-/// The endings of what agents make for people: where one of them stands, a path ends.
+/// The extensions of files that agents make for people. A path ends after one of them.
 #[rustfmt::skip]
 const USUAL: [&str; 58] = [
     "7z", "avi", "bmp", "bz2", "csv", "doc", "docx", "epub", "flac", "gif", "gz", "heic", "htm", "html", "ics", "ipynb",
@@ -316,7 +316,7 @@ const USUAL: [&str; 58] = [
     "wav", "webm", "webp", "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip",
 ];
 
-/// A line without its tags, as it would have been written without them.
+/// A line without its tags and without the spaces around them.
 fn without(line: &str, tags: &[Tag]) -> String {
     let (mut kept, mut at) = (String::new(), 0);
     for piece in tags
@@ -340,11 +340,11 @@ fn without(line: &str, tags: &[Tag]) -> String {
     kept
 }
 
-/// What is left of a reply, without the gaps that tags leave behind.
+/// The rest of a reply, without the gaps that tags leave.
 #[derive(Default)]
 struct Rest {
     lines: Vec<String>,
-    /// The last line is gone.
+    /// The last line was removed.
     gap: bool,
 }
 
@@ -359,7 +359,7 @@ impl Rest {
         self.lines.push(line.to_owned());
     }
 
-    /// What is left of a line that has lost something.
+    /// Adds the rest of a line that had tags. Drops it if only punctuation is left.
     fn keep_of(&mut self, line: &str) {
         let marks = line.trim().trim_start_matches(|c: char| c.is_ascii_digit());
         match marks.chars().all(|c| "-*+•–—|,.;:!)".contains(c)) {

@@ -1,8 +1,12 @@
-//! What the daemon sends to chats: a reply becomes messages and files (`compose`), the ledger sends each of them (`outbox`,
-//! `ledger`), a streamed answer shows while it is written (`preview`), and an agent's question is shown where the person is
-//! (`question_messages`).
+//! Sends messages to chats.
+//!
+//! `compose` turns a reply into messages and files. `outbox` sends them in order with `ledger`. `preview` shows a
+//! streamed reply while it is written. `question_messages` shows an agent's questions. For files: `media_tags` finds
+//! those that a reply names, `file_policy` decides which may be sent, `file_copies` stores them until then, and
+//! `chat_files` limits those that people send.
 
 pub(crate) mod chat_files;
+mod closed_windows;
 mod compose;
 mod file_copies;
 mod file_policy;

@@ -1,4 +1,5 @@
-//! Replies on their way to a chat, by way of the ledger; and what becomes of those whose thread is gone.
+//! Sends the replies of the ledger to their chats. Retries while that can help, and redirects a reply whose thread is
+//! gone to the chat around it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,17 +8,18 @@ use std::time::Duration;
 use tracing::Instrument;
 
 use crate::config::{ChatsConfig, Config};
+use crate::delivery::closed_windows::ClosedWindows;
 use crate::delivery::{DeliverError, Interrupts, deliver};
 use crate::domain::{KeyRules, Session, Source, session_key};
 use crate::journal_ids;
 use crate::metrics::Metrics;
-use crate::platform::{Platforms, RetryPolicy};
+use crate::platform::{Platforms, Priority, RetryPolicy};
 use crate::reloadable::Reloadable;
 use crate::shutdown::Shutdown;
 use crate::store::retry_while_busy;
 use crate::store::{Delivery, DeliveryExtra, NewDelivery, Store, StoreError};
 
-/// Sends what stands in the ledger. Cheap to clone.
+/// Composes messages and sends the rows of the ledger. Cheap to clone.
 #[derive(Clone)]
 pub struct Outbox {
     pub(super) store: Store,
@@ -25,28 +27,31 @@ pub struct Outbox {
     metrics: Arc<Metrics>,
     keys: KeyRules,
     pub(super) home: PathBuf,
-    /// What a reload may change.
+    /// A reload may replace them.
     pub(super) limits: Arc<Reloadable<ChatsConfig>>,
     shutdown: Shutdown,
+    closed_windows: Arc<ClosedWindows>,
 }
 
-/// Sends a note that stands in the ledger, in the order of its chat: behind what waits there already.
+/// Sends a note of the ledger in the order of its chat, after the messages that already wait there.
 pub trait ChatQueue: Send + Sync {
     fn post(&self, note: Delivery);
 }
 
-/// How long a reply waits before it is tried again with credentials that were refused.
+/// How long a reply waits before it is retried with credentials that were refused.
 const REFUSED_PAUSE: Duration = Duration::from_secs(10);
 
-/// What came of an attempt to send a reply.
+/// The result of an attempt to send a reply.
 #[derive(PartialEq, Eq)]
 enum Attempt {
-    /// It was sent, or never will be, or waits for the next start.
+    /// The reply was sent, never will be, or waits for the next start.
     Over,
     Later,
+    /// The vendor accepts it after the person writes there.
+    WhenTheyWrite,
 }
 
-/// What a chat reads instead of a file.
+/// The message that replaces a file.
 pub(crate) fn file_note(delivery: &Delivery, file: &Path, reason: &str) -> NewDelivery {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     let name: String = name.chars().filter(|c| !c.is_control()).take(80).collect();
@@ -76,15 +81,21 @@ impl Outbox {
             home: config.home.clone(),
             limits: Arc::new(Reloadable::new(config.chats.clone())),
             shutdown,
+            closed_windows: Arc::default(),
         }
     }
 
-    /// Uses other limits from now on.
+    /// Call this when a person has written in this chat. The vendor then accepts messages for it again.
+    pub fn person_wrote(&self, source: &Source) {
+        self.closed_windows.open(source);
+    }
+
+    /// Uses these limits from now on.
     pub fn reload(&self, limits: ChatsConfig) {
         self.limits.set(limits);
     }
 
-    /// Sends a reply once its platform is up. Whatever cannot be sent now stays in the ledger for the next start.
+    /// Sends a reply when its platform is up. A reply that cannot be sent now stays in the ledger for the next start.
     pub async fn send(&self, delivery: &Delivery) {
         let span = tracing::error_span!(
             "reply",
@@ -93,10 +104,19 @@ impl Outbox {
             session = delivery.session_id
         );
         async {
-            while self.try_to_send(delivery).await == Attempt::Later {
-                tokio::select! {
-                    () = tokio::time::sleep(REFUSED_PAUSE) => {}
-                    () = self.shutdown.draining.cancelled() => return,
+            loop {
+                // Registers before the attempt, so that a message that arrives meanwhile counts.
+                let written = self.closed_windows.when_they_write(&delivery.source);
+                match self.try_to_send(delivery).await {
+                    Attempt::Over => return,
+                    Attempt::Later => tokio::select! {
+                        () = tokio::time::sleep(REFUSED_PAUSE) => {}
+                        () = self.shutdown.draining.cancelled() => return,
+                    },
+                    Attempt::WhenTheyWrite => tokio::select! {
+                        () = written.opened() => {}
+                        () = self.shutdown.draining.cancelled() => return,
+                    },
                 }
             }
         }
@@ -112,7 +132,7 @@ impl Outbox {
             () = self.shutdown.draining.cancelled() => return Attempt::Over,
         };
         let Some(platform) = platform else {
-            tracing::warn!("a reply waits for the next start: the platform is not available");
+            tracing::warn!("platform not available, will send the reply at next start");
             return Attempt::Over;
         };
         let interrupts = Interrupts {
@@ -125,7 +145,7 @@ impl Outbox {
                 store,
                 to,
                 delivery,
-                RetryPolicy::Endless,
+                (RetryPolicy::Endless, Priority::Reply),
                 metrics,
                 interrupts,
             )
@@ -139,12 +159,19 @@ impl Outbox {
             Ok(Ok(id)) => Ok(id),
             Ok(Err(DeliverError::Cancelled | DeliverError::Stopping))
             | Err(StoreError::Cancelled) => return Attempt::Over,
-            // Whether the token is good is for the platform's supervision to find out.
+            // The registry finds out whether the token is valid.
             Ok(Err(DeliverError::Unauthorized(reason))) => {
-                tracing::warn!(reason, "a reply waits until the platform accepts it");
+                tracing::warn!(
+                    reason,
+                    "platform refused our credentials, will send the reply again"
+                );
                 return Attempt::Later;
             }
-            // What is about a thread alone goes with it.
+            Ok(Err(DeliverError::WindowClosed { reason, .. })) => {
+                tracing::info!(reason, "reply waits until the person writes");
+                return Attempt::WhenTheyWrite;
+            }
+            // Messages about the thread itself are not redirected.
             Ok(Err(DeliverError::Gone { reason, .. }))
                 if !delivery.is_farewell()
                     && !delivery.is_failure_note()
@@ -157,16 +184,16 @@ impl Outbox {
                 tracing::error!(
                     message_id = journal_ids::REPLY_NOT_DELIVERED,
                     reason,
-                    "a reply was not delivered"
+                    "reply not delivered"
                 );
                 if let Some(file) = &delivery.extra.file {
-                    self.say_unsent(delivery, file, &reason).await;
+                    self.report_unsent(delivery, file, &reason).await;
                     return Attempt::Over;
                 }
                 Err(reason)
             }
             Ok(Err(DeliverError::Store(error))) | Err(error) => {
-                tracing::error!(%error, "a reply waits for the next start");
+                tracing::error!(%error, "will send the reply at next start");
                 return Attempt::Over;
             }
         };
@@ -174,14 +201,14 @@ impl Outbox {
         match retry_while_busy(&self.shutdown.cut, end).await {
             Ok(()) => self.forget_copies([delivery]),
             Err(error) => {
-                tracing::error!(%error, "the outcome of a delivery could not be recorded");
+                tracing::error!(%error, "delivery outcome not recorded");
             }
         }
         Attempt::Over
     }
 
-    /// Says in the chat that a file could not be sent. The words behind it go on.
-    async fn say_unsent(&self, delivery: &Delivery, file: &Path, reason: &str) {
+    /// Tells the chat that a file could not be sent. The messages after it are still sent.
+    async fn report_unsent(&self, delivery: &Delivery, file: &Path, reason: &str) {
         let note = file_note(delivery, file, reason);
         let end = || {
             self.store
@@ -194,15 +221,15 @@ impl Outbox {
             }
             Ok(None) | Err(StoreError::Cancelled) => {}
             Err(error) => {
-                tracing::error!(%error, "the outcome of a delivery could not be recorded");
+                tracing::error!(%error, "delivery outcome not recorded");
             }
         }
     }
 
-    /// The thread that a reply was for is gone: it goes to the chat around it, and the conversation is on no chat now.
+    /// Sends a reply whose thread is gone to the chat around it. The conversation then has no chat.
     async fn send_to_parent(&self, delivery: &Delivery, parent: &Source, reason: &str) {
         let key = session_key(&delivery.source, &self.keys);
-        tracing::warn!(key, reason, "a thread is gone; its reply goes to the chat");
+        tracing::warn!(key, reason, "thread is gone, sending the reply to its chat");
         let conversation = || self.conversation(delivery, &key);
         let conversation = retry_while_busy(&self.shutdown.cut, conversation)
             .await
@@ -213,10 +240,10 @@ impl Outbox {
             Some(session) => {
                 let name = session.label();
                 format!(
-                    "(The topic of \"{name}\" is gone. `/resume {name}` goes on with it wherever you say so.)"
+                    "(The topic of \"{name}\" is gone. Say `/resume {name}` in any chat to continue.)"
                 )
             }
-            None => "(The topic that this is for is gone.)".to_owned(),
+            None => "(The topic of this message is gone.)".to_owned(),
         };
         let session_id = conversation.map(|session| session.id).unwrap_or_default();
         let redirect = || {
@@ -226,11 +253,11 @@ impl Outbox {
         match retry_while_busy(&self.shutdown.cut, redirect).await {
             Ok(redirected) => Box::pin(self.send(&redirected)).await,
             Err(StoreError::Cancelled) => {}
-            Err(error) => tracing::error!(%error, "a reply waits for the next start"),
+            Err(error) => tracing::error!(%error, "will send the reply at next start"),
         }
     }
 
-    /// The conversation that a reply is part of. What the house itself says belongs to the one that the chat is on.
+    /// The conversation that a reply belongs to. The daemon's own messages belong to the conversation of the chat.
     async fn conversation(
         &self,
         delivery: &Delivery,

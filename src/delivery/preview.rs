@@ -1,4 +1,4 @@
-//! What a chat sees of an answer before it is there: that somebody writes, and what was written so far.
+//! Shows a chat that a reply is being written, and the text so far.
 
 use std::time::Duration;
 
@@ -7,18 +7,18 @@ use tokio_util::sync::CancellationToken;
 
 use crate::delivery::unfinished;
 use crate::domain::Source;
-use crate::platform::{Platform, PlatformError};
+use crate::platform::{OutboundMessage, Platform, PlatformError, Priority};
 use crate::store::{Draft, Store, StoreError};
 use crate::turn::Streamed;
 
-/// What stands behind an answer that is still being written.
+/// Follows a reply that is still being written.
 const GOES_ON: &str = " …";
-/// A call that only makes a chat livelier is not waited for longer.
+/// The longest wait for a call that only updates the preview.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The same when the whole answer is there, and waits for it.
+/// The same when the whole reply is ready and waits for that call.
 const PATIENCE_AT_THE_END: Duration = Duration::from_secs(5);
 
-/// Shows that an answer is being written until `done`.
+/// Shows until `done` that a reply is being written.
 pub async fn show_typing(platform: &dyn Platform, to: &Source, done: &CancellationToken) {
     let Some(lasts) = platform.typing_interval() else {
         return;
@@ -27,7 +27,7 @@ pub async fn show_typing(platform: &dyn Platform, to: &Source, done: &Cancellati
         tokio::select! {
             outcome = platform.typing(to) => {
                 if let Err(error) = outcome {
-                    tracing::debug!(%error, platform = platform.name(), "a sign of writing was not shown");
+                    tracing::debug!(%error, platform = platform.name(), "typing indicator not shown");
                 }
             }
             () = done.cancelled() => return,
@@ -39,19 +39,19 @@ pub async fn show_typing(platform: &dyn Platform, to: &Source, done: &Cancellati
     }
 }
 
-/// The answer to one message, shown in its chat while it is written.
+/// Shows the reply to one message in its chat while it is written.
 pub struct Preview<'a> {
     pub store: &'a Store,
     pub platform: &'a dyn Platform,
     pub to: &'a Source,
-    /// The message that is answered.
+    /// The row of the message that is answered.
     pub inbound: i64,
     pub draft: Draft,
 }
 
 impl Preview<'_> {
-    /// Shows what is streamed until `done`. A call to the platform that has begun is waited for: whether it arrived decides
-    /// how the whole answer is sent.
+    /// Shows the streamed text until `done`. Waits for a call in progress, because its outcome decides how the whole
+    /// reply is sent.
     pub async fn show(&mut self, streamed: &Streamed, done: &CancellationToken) {
         let Some(every) = self.platform.edit_interval(self.to) else {
             return;
@@ -70,10 +70,6 @@ impl Preview<'_> {
             if text == shown {
                 continue;
             }
-            tokio::select! {
-                () = self.platform.ready_for(self.to) => {}
-                () = done.cancelled() => return,
-            }
             let too_long = async {
                 tokio::select! {
                     () = tokio::time::sleep(PATIENCE) => {}
@@ -81,17 +77,17 @@ impl Preview<'_> {
                 }
             };
             tokio::select! {
-                put = self.put(&text) => match put {
+                outcome = self.show_text(&text) => match outcome {
                     Ok(()) => shown = text,
-                    Err(Trouble::Later(after)) => next += after,
-                    Err(Trouble::Never) => return,
+                    Err(NotShown::Later(after)) => next += after,
+                    Err(NotShown::Never) => return,
                 },
                 () = too_long => return,
             }
         }
     }
 
-    /// As much of it as one message takes.
+    /// The first message of the text. `None`: it has no text yet.
     fn beginning(&self, text: &str) -> Option<String> {
         let text = match self.platform.capabilities().files {
             true => unfinished(text),
@@ -104,56 +100,64 @@ impl Preview<'_> {
         Some(first)
     }
 
-    async fn put(&mut self, text: &str) -> Result<(), Trouble> {
+    async fn show_text(&mut self, text: &str) -> Result<(), NotShown> {
         let platform = self.platform;
         match &self.draft {
-            // A daemon died while it sent one: another would only add to the confusion.
-            Draft::Sending => Err(Trouble::Never),
-            Draft::Shown(id) => match platform.edit(self.to, id, text.into()).await {
+            // A daemon died while it sent a preview. A second one would confuse the reader.
+            Draft::Sending => Err(NotShown::Never),
+            Draft::Shown(id) => match platform.edit(self.to, id, preview(text)).await {
                 Ok(()) => Ok(()),
                 Err(PlatformError::Transient { retry_after, .. }) => {
-                    Err(Trouble::Later(retry_after.unwrap_or_default()))
+                    Err(NotShown::Later(retry_after.unwrap_or_default()))
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "an answer is no longer shown while it is written");
-                    Err(Trouble::Never)
+                    tracing::debug!(%error, "preview is no longer updated");
+                    Err(NotShown::Never)
                 }
             },
             Draft::None => {
-                self.keep(Draft::Sending).await?;
+                self.store_draft(Draft::Sending).await?;
                 let key = format!("draft:{}", self.inbound);
-                let sent = platform.send(self.to, text.into(), &key).await;
+                let sent = platform.send(self.to, preview(text), &key).await;
                 match sent {
-                    Ok(id) => self.keep(Draft::Shown(id)).await,
-                    // Whether it is there is not known, which the whole answer will say.
-                    Err(PlatformError::Transient { unsure: true, .. }) => Err(Trouble::Never),
+                    Ok(id) => self.store_draft(Draft::Shown(id)).await,
+                    // It may have arrived. The whole reply says so.
+                    Err(PlatformError::Transient { unsure: true, .. }) => Err(NotShown::Never),
                     Err(PlatformError::Transient { retry_after, .. }) => {
-                        self.keep(Draft::None).await?;
-                        Err(Trouble::Later(retry_after.unwrap_or_default()))
+                        self.store_draft(Draft::None).await?;
+                        Err(NotShown::Later(retry_after.unwrap_or_default()))
                     }
                     Err(error) => {
-                        tracing::debug!(%error, "an answer is not shown while it is written");
-                        self.keep(Draft::None).await?;
-                        Err(Trouble::Never)
+                        tracing::debug!(%error, "preview not shown");
+                        self.store_draft(Draft::None).await?;
+                        Err(NotShown::Never)
                     }
                 }
             }
         }
     }
 
-    async fn keep(&mut self, draft: Draft) -> Result<(), Trouble> {
+    async fn store_draft(&mut self, draft: Draft) -> Result<(), NotShown> {
         self.draft = draft;
-        let kept = self.store.set_draft(self.inbound, &self.draft).await;
-        kept.map_err(|error: StoreError| {
-            tracing::warn!(%error, "what a chat is shown of an answer could not be kept");
-            Trouble::Never
+        let stored = self.store.set_draft(self.inbound, &self.draft).await;
+        stored.map_err(|error: StoreError| {
+            tracing::warn!(%error, "state of the preview not stored");
+            NotShown::Never
         })
     }
 }
 
-/// Why something could not be shown.
-enum Trouble {
-    /// It can be tried again, at the earliest after this.
+/// A preview without room in the rate limit is dropped. A newer one follows.
+fn preview(text: &str) -> OutboundMessage<'_> {
+    OutboundMessage {
+        priority: Priority::Preview,
+        ..text.into()
+    }
+}
+
+/// Why a preview could not be shown.
+enum NotShown {
+    /// Retry, after this time at the earliest.
     Later(Duration),
     Never,
 }

@@ -1,4 +1,4 @@
-//! An agent's question in a chat: shown, repeated as a reminder, and marked when it is closed.
+//! Shows an agent's question in a chat, repeats it as a reminder, and marks it when it is closed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use crate::domain::Source;
 use crate::domain::question_text::{self, Whole};
 use crate::metrics::Metrics;
 use crate::platform::{
-    CallEffort, CallFailure, OutboundMessage, Platform, RetryPolicy, with_retries,
+    CallEffort, CallFailure, OutboundMessage, Platform, PlatformError, Priority, RetryPolicy,
+    with_retries,
 };
 use crate::turn::questions::{AskedQuestion, QuestionDisplay, Shown};
 
-/// The buttons of questions bring this back, with the question's id and the choice.
+/// Begins the data of a question's button. The question's id and the choice follow.
 pub const CHOICE: &str = "choice";
 
 const STILL_OPEN: &str = "This question is still open.\n\n";
@@ -41,14 +42,14 @@ impl QuestionDisplay for ChatQuestionDisplay {
             // The stop ends the turn, and with it the question.
             Err(CallFailure::Stopping) => std::future::pending().await,
             Err(error) => {
-                tracing::warn!(%error, platform = self.platform.name(), "a question of the agent's could not be shown");
+                tracing::warn!(%error, platform = self.platform.name(), "question not shown");
                 return;
             }
         }
         if let Some(reminder) = asked.reminder {
             tokio::time::sleep(reminder).await;
             if let Err(error) = self.put(asked, STILL_OPEN).await {
-                tracing::warn!(%error, platform = self.platform.name(), "a reminder of a question could not be sent");
+                tracing::warn!(%error, platform = self.platform.name(), "reminder of a question not sent");
             }
         }
         std::future::pending().await
@@ -56,22 +57,18 @@ impl QuestionDisplay for ChatQuestionDisplay {
 
     fn close(&self, shown: Vec<Shown>, note: String) {
         let (platform, to) = (self.platform.clone(), self.to.clone());
-        // On its own: the turn goes on meanwhile.
+        // In a task of its own, so that the turn continues meanwhile.
         tokio::spawn(async move {
             for message in shown {
-                let text = format!("{}\n\n{note}", message.text);
-                let what = OutboundMessage::from(text.as_str());
-                platform.ready_for(&to).await;
-                if let Err(error) = platform.edit(&to, &message.message_id, what).await {
-                    tracing::debug!(%error, "the message of a closed question was not changed");
-                }
+                show_end(platform.as_ref(), &to, &message, &note).await;
             }
         });
     }
 }
 
 impl ChatQuestionDisplay {
-    /// Sends the question, with its buttons below the last piece, and the whole of a long one before it.
+    /// Sends the question with its buttons below the last piece. The full text of a long question comes first, as a
+    /// file.
     async fn put(&self, asked: &AskedQuestion, lead: &str) -> Result<(), CallFailure> {
         asked.is_sending(true);
         let sent = self.send_all(asked, lead).await;
@@ -101,21 +98,54 @@ impl ChatQuestionDisplay {
         let pieces = self.platform.split(&text);
         for (at, piece) in pieces.iter().enumerate() {
             let is_last = at + 1 == pieces.len();
-            let what = OutboundMessage {
-                text: piece,
-                file: None,
-                buttons: if is_last { &buttons } else { &[] },
-            };
             let key = format!("question:{}:{}:{at}", asked.id, lead.len());
-            let message_id = self.send(what, &key, RetryPolicy::Endless).await?;
-            if is_last {
-                asked.is_shown(Shown {
-                    message_id,
-                    text: piece.clone(),
-                });
+            match is_last {
+                true => self.send_last(piece, &buttons, &key, asked).await?,
+                false => {
+                    let what = OutboundMessage {
+                        text: piece,
+                        ..question()
+                    };
+                    self.send(what, &key, RetryPolicy::Endless).await?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// Sends the message with the buttons. Each attempt runs in a task of its own: if the agent abandons the question
+    /// meanwhile, the message that arrives still shows the end.
+    async fn send_last(
+        &self,
+        text: &str,
+        buttons: &[Button],
+        key: &str,
+        asked: &AskedQuestion,
+    ) -> Result<(), CallFailure> {
+        let attempt = |_| {
+            let (platform, to) = (self.platform.clone(), self.to.clone());
+            let (buttons, key) = (buttons.to_vec(), key.to_owned());
+            let (text, recorder) = (text.to_owned(), asked.recorder());
+            let attempt = tokio::spawn(async move {
+                let what = OutboundMessage {
+                    text: &text,
+                    buttons: &buttons,
+                    ..question()
+                };
+                let message_id = platform.send(&to, what, &key).await?;
+                let shown = Shown { message_id, text };
+                if let Some(note) = recorder.record(shown.clone()) {
+                    show_end(platform.as_ref(), &to, &shown, &note).await;
+                }
+                Ok(())
+            });
+            async move {
+                let ended = attempt.await;
+                ended.unwrap_or_else(|_| Err(PlatformError::transient("the attempt ended early")))
+            }
+        };
+        let (name, metrics, draining) = (self.platform.name(), &self.metrics, &self.draining);
+        with_retries(name, RetryPolicy::Endless, metrics, draining, attempt).await
     }
 
     async fn attach(
@@ -126,14 +156,14 @@ impl ChatQuestionDisplay {
     ) -> Result<Whole<'static>, CallFailure> {
         let what = OutboundMessage {
             file: Some(file),
-            ..OutboundMessage::default()
+            ..question()
         };
         let key = format!("question:{}:{}:whole", asked.id, lead.len());
         match self.send(what, &key, RetryPolicy::Few).await {
             Ok(_) => Ok(Whole::Attached),
             Err(CallFailure::Stopping) => Err(CallFailure::Stopping),
             Err(error) => {
-                tracing::warn!(%error, "the whole of a question could not be sent as a file");
+                tracing::warn!(%error, "full text of a question not sent as a file");
                 Ok(Whole::Nowhere)
             }
         }
@@ -145,13 +175,31 @@ impl ChatQuestionDisplay {
         key: &str,
         tries: RetryPolicy,
     ) -> Result<String, CallFailure> {
-        let ready = || self.platform.ready_for(&self.to);
         let send = |_| self.platform.send(&self.to, what, key);
         let (name, metrics, draining) = (self.platform.name(), &self.metrics, &self.draining);
         let effort = match what.file {
             Some(_) => CallEffort::file(tries),
             None => CallEffort::from(tries),
         };
-        with_retries(name, effort, metrics, draining, ready, send).await
+        with_retries(name, effort, metrics, draining, send).await
+    }
+}
+
+/// Shows the end of a question in its message, without buttons.
+async fn show_end(platform: &dyn Platform, to: &Source, message: &Shown, note: &str) {
+    let text = format!("{}\n\n{note}", message.text);
+    let what = OutboundMessage {
+        text: &text,
+        ..question()
+    };
+    if let Err(error) = platform.edit(to, &message.message_id, what).await {
+        tracing::debug!(%error, "message of a closed question not edited");
+    }
+}
+
+fn question<'a>() -> OutboundMessage<'a> {
+    OutboundMessage {
+        priority: Priority::Question,
+        ..OutboundMessage::default()
     }
 }

@@ -1,11 +1,11 @@
-//! What a person sends along with their words: pictures, files, their voice. By the time that it is here it is a file of
-//! ours; what stands in the transcript is where.
+//! Files that a person attaches to a message. They are saved to disk before they get here. The transcript names their
+//! paths in words.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest name that is shown of a file, and the longest path, in characters.
+/// Limits for names and paths that are shown, in characters.
 const LONGEST_NAME: usize = 100;
 const LONGEST_PATH: usize = 4096;
 
@@ -20,7 +20,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// Its name on the wire, and in what programs are told.
+    /// The name on the wire and in prompts for agents.
     pub fn as_str(self) -> &'static str {
         match self {
             FileKind::Image => "image",
@@ -31,7 +31,7 @@ impl FileKind {
         }
     }
 
-    /// What people call it.
+    /// The name for people.
     pub fn in_words(self) -> &'static str {
         match self {
             FileKind::Voice => "voice message",
@@ -40,19 +40,19 @@ impl FileKind {
     }
 }
 
-/// Something that a person sent along with their words: a file of ours by now.
+/// An attached file, saved to disk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     pub kind: FileKind,
     pub path: PathBuf,
-    /// As its sender called it. They are strangers: [`Attachment::shown_name`] is what may be shown of it.
+    /// The sender's name for the file. It is untrusted: show [`Attachment::shown_name`] instead.
     pub name: String,
-    /// As the sender's platform has it, which need not be true.
+    /// The type that the platform declares. It may be wrong.
     pub mime: Option<String>,
 }
 
 impl Attachment {
-    /// The name in one short line without anything that steers a terminal; where there is none, the file's own.
+    /// The name in one short line, without control characters. Falls back to the saved file's name, then to the kind.
     pub fn shown_name(&self) -> String {
         let own = self.path.file_name().unwrap_or_default().to_string_lossy();
         [self.name.as_str(), &own, self.kind.as_str()]
@@ -62,7 +62,7 @@ impl Attachment {
             .unwrap_or_default()
     }
 
-    /// The type that was declared, in small letters and without its parameters.
+    /// The declared type in lower case, without parameters.
     pub fn declared_type(&self) -> Option<String> {
         let mime = self.mime.as_deref()?.split(';').next()?;
         let mime = one_line(mime, LONGEST_NAME).to_ascii_lowercase();
@@ -73,7 +73,7 @@ impl Attachment {
         let (kind, path) = (self.kind.in_words(), self.path.to_string_lossy());
         let path = one_line(&path, LONGEST_PATH);
         match self.kind {
-            // Their names are the sender's programs', and say nothing.
+            // Apps generate the names of these, so the names say nothing.
             FileKind::Image | FileKind::Voice | FileKind::Video => format!("[{kind}: {path}]"),
             FileKind::Audio | FileKind::File => {
                 format!(
@@ -85,7 +85,7 @@ impl Attachment {
     }
 }
 
-/// What goes into the transcript, and to agents that take only words: the person's own, and a line for each attachment.
+/// The person's text with one line per attachment, for the transcript and for agents that accept only text.
 pub fn in_words(text: &str, attachments: &[Attachment]) -> String {
     if attachments.is_empty() {
         return text.to_owned();
@@ -99,7 +99,7 @@ pub fn in_words(text: &str, attachments: &[Attachment]) -> String {
         .join("\n")
 }
 
-/// Text of a stranger's as a part of one line: no line breaks, nothing that steers a terminal or turns the text behind it.
+/// Makes untrusted text fit into one line: no line breaks, no control characters, no direction marks.
 pub(crate) fn one_line(text: &str, longest: usize) -> String {
     let steers = |c: char| {
         c.is_control()
@@ -204,7 +204,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever strangers call their files: a line each, and nothing that steers a terminal.
+        /// Any name yields exactly one line without control characters.
         #[test]
         fn no_name_gets_out_of_its_line(names in prop::collection::vec(".*", 1..5), other in "(?s).*") {
             let mut all: Vec<Attachment> = names.iter().map(|name| sent(FileKind::File, name)).collect();

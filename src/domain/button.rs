@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Something to press below a message.
+/// A button with its label and the data that it sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Button {
     pub label: String,
-    /// What comes back when it is pressed. Platforms bound its length: Telegram to 64 bytes.
+    /// The platform returns this when the button is pressed. Telegram allows 64 bytes.
     pub data: String,
 }

@@ -1,12 +1,12 @@
-//! A handoff: its states, its stages and the evidence of each. No work is done here.
+//! The states and stages of a handoff, and the evidence of each stage.
 
 use super::{HomeChannel, ThreadOutcome};
 
-/// What a failed handoff says when its notice could not be taken out of the transcript.
+/// Added to the error of a failed handoff whose notice could not be removed from the transcript.
 pub const NOTICE_STAYS: &str =
     "its notice stays in the transcript, because Hermes compacted the conversation meanwhile";
 
-/// What `sessions.handoff_state` says. Shared with other programs; NULL is "never handed off".
+/// The value of `sessions.handoff_state`, which other programs share. NULL means that no handoff was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandoffState {
     Pending,
@@ -41,22 +41,22 @@ impl HandoffState {
     }
 }
 
-/// How far a running handoff has come: each is reached when its evidence is committed.
+/// The progress of a running handoff. A stage is reached when its evidence is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HandoffStage {
-    /// The row is ours, with a lease.
+    /// This daemon owns the row and has a lease on it.
     Claimed,
     /// The platform's home channel is known.
     Homed,
-    /// A fresh thread is open there, or the home chat itself is used.
+    /// A new thread is open in the home channel, or the home chat itself is used.
     Threaded,
-    /// The chat is on this session; what it was on before is remembered.
+    /// The chat is bound to this session. The journal has the binding that the chat had before.
     Bound,
-    /// The agent has answered the notice, and both stand in the transcript.
+    /// The agent has answered the notice. Both are in the transcript.
     Answered,
     /// The reply is in the chat.
     Delivered,
-    /// The row says completed.
+    /// The row is `completed`.
     Settled,
 }
 
@@ -93,14 +93,14 @@ impl HandoffStage {
     }
 }
 
-/// Who asked for it.
+/// The way in which a handoff was requested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestedVia {
     /// A client of the control socket.
     Socket,
-    /// hermesctl, straight into the database, because no daemon answered.
+    /// hermesctl wrote to the database, because no daemon answered.
     Direct,
-    /// Another program (Hermes' own CLI) that knows nothing of our tables.
+    /// Another program, such as Hermes' CLI, which does not know our tables.
     Foreign,
 }
 
@@ -124,7 +124,7 @@ impl RequestedVia {
     }
 }
 
-/// One handoff as the journal tells it. `None` in the evidence means that its stage is not reached.
+/// One handoff, read from the journal. Evidence is `None` until its stage is reached.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Handoff {
     pub id: i64,
@@ -138,7 +138,7 @@ pub struct Handoff {
     pub requested_at: f64,
     pub ended_at: Option<f64>,
     pub cancel_requested: bool,
-    /// It waits for the end of the turn that was in progress when it was asked for.
+    /// The handoff starts when the turn ends that was in progress at its request.
     pub after_turn: bool,
     pub home: Option<HomeChannel>,
     pub thread: Option<ThreadOutcome>,

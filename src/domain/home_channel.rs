@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a handoff to a platform goes when nobody says otherwise.
+/// The default destination of handoffs to a platform.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HomeChannel {
     pub chat_id: String,
     pub name: Option<String>,
-    /// A thread of the chat to use when no fresh one can be opened.
+    /// The thread to use if no new one can be opened.
     pub thread_id: Option<String>,
-    /// Whose home it is: in a group each person may have a session of their own.
+    /// The person whose home it is. In a group each person may have a session of their own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }

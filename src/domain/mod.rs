@@ -1,4 +1,4 @@
-//! Pure types and rules that every other room shares. No I/O, no SQL, no wire format, no vendor.
+//! Pure types and rules that all rooms share. No I/O, SQL, wire formats or vendors.
 
 pub(crate) mod attachment;
 mod button;

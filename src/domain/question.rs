@@ -1,18 +1,18 @@
-//! What an agent asks a person, and the answer.
+//! A question of an agent to a person, and its answer.
 
-/// Something that only the person can decide.
+/// A decision that the agent leaves to the person.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
-    /// What is asked. Words of ours for an approval, else the agent's own words, which are Markdown.
+    /// The question. Approvals use our words. Other questions have the agent's words, in Markdown.
     pub ask: String,
-    /// What an approval is about, exactly as the agent would do it. Empty for other questions.
+    /// The subject of an approval, exactly as the agent would execute it. Empty for other questions.
     pub subject: Vec<QuestionPart>,
     pub choices: Vec<String>,
-    /// Other words than the choices are an answer too.
+    /// Text other than the choices is an answer too.
     pub open: bool,
 }
 
-/// One thing that an approval is about: a command, the input of a tool, a change of a file.
+/// One part of the subject of an approval: a command, the input of a tool, a change of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QuestionPart {
     pub label: String,
@@ -29,7 +29,7 @@ impl QuestionPart {
 }
 
 impl Question {
-    /// What is asked and what it is about, in one text without the choices.
+    /// The question and its subject as one text, without the choices.
     pub fn text(&self) -> String {
         let parts = self.subject.iter().map(|part| part.text.as_str());
         let all: Vec<&str> = [self.ask.as_str()].into_iter().chain(parts).collect();
@@ -39,9 +39,9 @@ impl Question {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum QuestionAnswer {
-    /// One of the choices, by its place.
+    /// The index of a choice.
     Choice(usize),
     Words(String),
-    /// No answer came in time, or the question could not be shown.
+    /// No answer arrived in time, or the question could not be shown.
     Nobody,
 }

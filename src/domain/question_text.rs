@@ -1,12 +1,12 @@
-//! A question in words: as Markdown for a chat, as rows for a terminal. What an approval is about is shown verbatim and
-//! set apart, so that nothing in it can pass for the question or its choices.
+//! Formats a question as Markdown for a chat or as rows for a terminal. The subject of an approval is verbatim and set
+//! apart, so that no part of it can pass for the question or its choices.
 
 use unicode_width::UnicodeWidthChar;
 
 use crate::domain::{Question, QuestionPart};
 use crate::visible_text::{markdown, printable, visible, visible_line};
 
-/// How much of what an approval is about is shown in one place.
+/// How much of a subject is shown in one place.
 #[derive(Debug, Clone, Copy)]
 pub struct TextLimit {
     pub lines: usize,
@@ -14,7 +14,7 @@ pub struct TextLimit {
     pub units: usize,
 }
 
-/// With the question and its choices this fits into one message.
+/// Leaves room for the question and its choices in one message.
 pub const CHAT: TextLimit = TextLimit {
     lines: 40,
     units: 2400,
@@ -23,15 +23,15 @@ pub const TERMINAL: TextLimit = TextLimit {
     lines: 200,
     units: 20_000,
 };
-/// More parts are only counted.
+/// Parts beyond this number are only counted.
 const MOST_PARTS: usize = 8;
 
-/// What is shown of a part.
+/// The part of a subject that is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cut<'a> {
     pub label: &'a str,
     pub text: String,
-    /// What is left out: whole lines, and characters of the last line that is shown.
+    /// The omitted whole lines, and the omitted characters of the last shown line.
     pub lines: usize,
     pub characters: usize,
 }
@@ -49,7 +49,7 @@ impl Cut<'_> {
     }
 }
 
-/// The beginning of each part, and how many parts are not shown at all. Each part gets its share of the room.
+/// The beginning of each part, and the number of parts that are not shown. The parts share `room`.
 pub fn cut(subject: &[QuestionPart], room: TextLimit) -> (Vec<Cut<'_>>, usize) {
     let shown = subject.len().min(MOST_PARTS);
     let mut left = room;
@@ -69,7 +69,7 @@ pub fn cut(subject: &[QuestionPart], room: TextLimit) -> (Vec<Cut<'_>>, usize) {
     (cuts.collect(), subject.len() - shown)
 }
 
-/// Whether something of it is left out in such a room.
+/// Whether the subject is too long for `room`.
 pub fn exceeds(subject: &[QuestionPart], room: TextLimit) -> bool {
     let (cuts, parts) = cut(subject, room);
     parts > 0 || cuts.iter().any(|cut| cut.left_out().is_some())
@@ -82,7 +82,7 @@ fn begin(part: &QuestionPart, room: TextLimit) -> (Cut<'_>, TextLimit) {
     for line in all.split('\n').take(room.lines) {
         let free = room.units - units;
         let fitting = within(line, free);
-        // A line is shown whole, or it is the first one and does not fit any room.
+        // Only the first line may be cut. Any other line is shown whole or not at all.
         if fitting.len() < line.len() && lines > 0 {
             break;
         }
@@ -116,10 +116,10 @@ fn within(text: &str, units: usize) -> &str {
     end.map_or(text, |(at, _)| &text[..at])
 }
 
-/// Where the whole of it is, when a part is only begun.
+/// Where the reader finds the whole subject, if it was cut.
 #[derive(Debug, Clone, Copy)]
 pub enum Whole<'a> {
-    /// In a file that stands above the question.
+    /// In a file that was sent before the question.
     Attached,
     At(&'a str),
     Nowhere,
@@ -133,14 +133,14 @@ impl Whole<'_> {
                 format!("The whole is in {}", markdown(&visible_line(path)))
             }
             Whole::At(path) => format!("The whole is in {}", visible_line(path)),
-            Whole::Nowhere => "The whole could not be kept as a file.".to_owned(),
+            Whole::Nowhere => "The whole could not be saved as a file.".to_owned(),
         }
     }
 }
 
 const CODES: &str = "Hidden characters are shown as codes.";
 
-/// The question in Markdown, with its choices numbered.
+/// The question in Markdown, with numbered choices.
 pub fn in_chat(question: &Question, whole: Whole<'_>) -> String {
     let mut text = printable(&question.ask).trim_end().to_owned();
     let (cuts, parts) = cut(&question.subject, CHAT);
@@ -170,7 +170,7 @@ pub fn in_chat(question: &Question, whole: Whole<'_>) -> String {
     text
 }
 
-/// Code whose fence is longer than any run of its marks in the text.
+/// Text as a code block. The fence is longer than any run of its mark in the text.
 fn block(text: &str) -> String {
     const LONGEST: usize = 64;
     for mark in ['`', '~'] {
@@ -181,12 +181,12 @@ fn block(text: &str) -> String {
             return format!("{fence}\n{text}\n{fence}");
         }
     }
-    // No fence is short enough to leave room in a message.
+    // Both fences would be too long for a message, so the block is indented.
     let lines = text.split('\n').map(|line| format!("\n    {line}"));
     lines.collect()
 }
 
-/// What is said about all parts.
+/// Notes about the subject as a whole.
 fn notes(
     question: &Question,
     cuts: &[Cut<'_>],
@@ -216,7 +216,7 @@ fn how(question: &Question) -> Option<&'static str> {
     }
 }
 
-/// The question in rows of a terminal. Rows of what it is about begin with a bar, also where a line is broken at `width`.
+/// The question as rows of a terminal. Each row of the subject begins with a bar, also if `width` wraps a line.
 pub fn in_terminal(question: &Question, whole: Whole<'_>, width: Option<usize>) -> String {
     let mut text = printable(&question.ask).trim_end().to_owned();
     let (cuts, parts) = cut(&question.subject, TERMINAL);
@@ -241,7 +241,7 @@ pub fn in_terminal(question: &Question, whole: Whole<'_>, width: Option<usize>) 
     text
 }
 
-/// The choices as a terminal lists them, and how to answer.
+/// The choices for a terminal, and how to answer.
 pub fn choices(question: &Question) -> Option<String> {
     let numbered = question.choices.iter().enumerate();
     let mut lines: Vec<String> = numbered
@@ -251,7 +251,7 @@ pub fn choices(question: &Question) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// The line in rows that fit behind the bar.
+/// Wraps a line into rows that fit behind the bar.
 fn rows(line: &str, width: Option<usize>) -> Vec<String> {
     const BAR: usize = 4;
     let line = line.replace('\t', "    ");
@@ -273,7 +273,7 @@ fn rows(line: &str, width: Option<usize>) -> Vec<String> {
     rows
 }
 
-/// All of it, for a file.
+/// The whole subject, for a file.
 pub fn whole(subject: &[QuestionPart]) -> String {
     let part = |part: &QuestionPart| {
         let (label, text) = (visible_line(&part.label), visible(&part.text));
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    /// The code in a text, as a reader of Markdown sees it.
+    /// The code blocks of a text, as a Markdown reader sees them.
     fn code(markdown: &str) -> Vec<String> {
         let (mut blocks, mut inside) = (Vec::new(), false);
         for event in Parser::new(markdown) {
@@ -338,7 +338,7 @@ mod tests {
         assert!(text.contains("(60 lines left out)"), "{text}");
         assert!(text.contains("The whole is in the file above."), "{text}");
 
-        // Each part is begun, and one endless line is cut too.
+        // Each part is shown in part, and a single long line is cut too.
         let wide = QuestionPart::new("Change", "x".repeat(9000));
         let text = in_chat(&question(vec![long, wide]), Whole::At("/a_b"));
         assert_eq!(code(&text).len(), 2);

@@ -1,6 +1,6 @@
-//! Why a request is refused, as a stable word for programs.
+//! The kinds of refusals, as stable codes for programs.
 
-/// Each kind of refusal. hermesd-control(7) explains every one.
+/// One kind of refusal. hermesd-control(7) explains each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
     AmbiguousSession,
@@ -73,7 +73,7 @@ impl RefusalKind {
         RefusalKind::UnknownSession,
     ];
 
-    /// The word that goes over the control socket.
+    /// The code on the control socket.
     pub fn as_str(self) -> &'static str {
         match self {
             RefusalKind::AmbiguousSession => "ambiguous_session",

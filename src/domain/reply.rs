@@ -1,22 +1,22 @@
-//! An agent's answer.
+//! An agent's reply.
 
-/// A whole answer.
+/// A complete reply.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reply {
     pub text: String,
-    /// What the model thought before, where it tells.
+    /// The model's reasoning, if the agent reports it.
     pub reasoning: Option<String>,
-    /// How it ended, where that is another end than its own.
+    /// Why the reply ended, if it did not end by itself.
     pub finish_reason: Option<String>,
-    /// The model that answered, where it is known.
+    /// The model that answered, if it is known.
     pub model: Option<String>,
     pub usage: Option<Usage>,
-    /// A word to the person about the answer. It is shown with it, and is no part of the transcript.
+    /// A note to the person. It is shown with the reply, and is not in the transcript.
     pub note: Option<String>,
 }
 
 impl Reply {
-    /// The text as a chat gets it.
+    /// The text for a chat, with the note.
     pub fn shown(&self) -> String {
         match &self.note {
             Some(note) => format!("{}\n\n({note})", self.text.trim_end()),
@@ -34,7 +34,7 @@ impl From<String> for Reply {
     }
 }
 
-/// What an answer cost, in tokens.
+/// The cost of a reply, in tokens.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     pub input: u64,

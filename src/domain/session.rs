@@ -1,22 +1,22 @@
-//! A session, as one row of the table describes it.
+//! A session, as its row in `sessions` describes it.
 
-/// The place of a session that is on no chat: a person talks to it in a terminal.
+/// The place of a session that is on no chat.
 pub const TERMINAL: &str = "terminal";
 
 /// The longest message that a person may send, in bytes.
 pub const LONGEST_MESSAGE: usize = 100_000;
 
-/// Sources of sessions that live in a terminal rather than in a chat.
+/// Sources of sessions that belong to a terminal, not to a chat.
 pub const TERMINAL_SOURCES: [&str; 3] = ["cli", "tui", "acp"];
 
-/// One row of `sessions`, as much of it as we use.
+/// The columns of one `sessions` row that hermesd uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     pub id: String,
     pub source: String,
     pub title: Option<String>,
     pub model: Option<String>,
-    /// Read for turns alone: `Store::briefing`.
+    /// Set only by `Store::briefing`, for turns.
     pub system_prompt: Option<String>,
     pub session_key: Option<String>,
     pub chat_id: Option<String>,
@@ -31,7 +31,7 @@ pub struct Session {
 }
 
 impl Session {
-    /// One that has no row yet.
+    /// A session that has no row yet.
     pub fn unsaved(id: &str, started_at: f64) -> Session {
         Session {
             id: id.to_owned(),
@@ -52,13 +52,13 @@ impl Session {
         }
     }
 
-    /// The title, else the whole id: what tells it from all others.
+    /// The title, else the whole id.
     pub fn label(&self) -> &str {
         let title = self.title.as_deref();
         title.filter(|t| !t.trim().is_empty()).unwrap_or(&self.id)
     }
 
-    /// What a thread is called after it, as Hermes does: the title, else the first eight characters of the id.
+    /// The name for threads, as in Hermes: the title, else the first eight characters of the id.
     pub fn name(&self) -> String {
         match &self.title {
             Some(title) if !title.trim().is_empty() => title.clone(),

@@ -1,14 +1,14 @@
-//! The key that says which session a chat is on. One function makes it for handoffs and for inbound messages alike:
-//! a handoff that binds another key than the person's next message produces would strand that message.
+//! Makes the session key of a chat, for handoffs and inbound messages. A handoff has to bind the key that the person's
+//! next message has, else that message begins another conversation.
 
 use crate::domain::{ChatType, Source, WhatsAppIds};
 
-/// The profile whose sessions have no name of their own in their keys.
+/// The namespace of the default profile, and of all profiles unless they are multiplexed.
 const MAIN: &str = "main";
 
 const SLACK: &str = "slack";
 
-/// In whose name Hermes' own handoffs speak.
+/// The user id of Hermes' own handoffs.
 const HANDOFF_USER: &str = "system:handoff";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,11 +16,11 @@ pub struct KeyRules {
     pub group_per_user: bool,
     pub thread_per_user: bool,
     pub multiplex_profiles: bool,
-    /// The profile of sources that name none; `None` is the default one.
+    /// The profile of sources that name none. `None` is the default profile.
     pub profile: Option<String>,
-    /// Whether Slack's keys have the workspace in them, as Hermes makes them since 0.19.1.
+    /// Whether Slack's keys contain the workspace, as in Hermes since 0.19.1.
     pub slack_workspace: bool,
-    /// Which ids of WhatsApp are one person's.
+    /// Resolves the several WhatsApp ids of one person.
     pub whatsapp: WhatsAppIds,
 }
 
@@ -38,7 +38,7 @@ impl Default for KeyRules {
 }
 
 impl KeyRules {
-    /// Whether each person of the chat has a session of their own. This alone decides whether a key names a person.
+    /// Whether each person of the chat has a session of their own. Only then does a key name a person.
     pub fn is_per_person(&self, source: &Source) -> bool {
         let in_thread = present(&source.thread_id).is_some() || thread_to_come(source).is_some();
         source.chat_type != ChatType::Dm
@@ -46,12 +46,12 @@ impl KeyRules {
             && (self.thread_per_user || !in_thread)
     }
 
-    /// The person that the key of a group's message names.
+    /// The person that the key names, if it names one.
     fn person_in_key(&self, source: &Source) -> Option<String> {
         self.person(source).filter(|_| self.is_per_person(source))
     }
 
-    /// The id that a person has in keys.
+    /// The id of the person, as keys have it.
     fn person(&self, source: &Source) -> Option<String> {
         let user = present(&source.user_id_alt).or_else(|| present(&source.user_id));
         user.map(|id| self.canonical(source, id))
@@ -65,7 +65,7 @@ impl KeyRules {
         }
     }
 
-    /// Whether two sources are of one person, by any of the ids that each of them has.
+    /// Whether two sources have the same person, by any of their ids.
     pub fn are_same_person(&self, one: &Source, other: &Source) -> bool {
         let ids = |source: &Source| {
             let ids = [present(&source.user_id), present(&source.user_id_alt)];
@@ -78,15 +78,15 @@ impl KeyRules {
             .any(|id| others.iter().flatten().any(|other| other == id))
     }
 
-    /// Whether the key of the person's next message names a person that this source does not know. Posts of a channel
-    /// have no author.
+    /// Whether the key of the person's next message names a person that this source does not know. Posts in a
+    /// channel have no author.
     pub fn lacks_person(&self, source: &Source) -> bool {
         source.chat_type != ChatType::Channel
             && self.is_per_person(source)
             && self.person(source).is_none()
     }
 
-    /// The part of a key that keeps profiles apart.
+    /// The part of a key that separates profiles.
     fn namespace<'a>(&'a self, source: &'a Source) -> &'a str {
         let own = source.profile.as_deref().filter(|name| !name.is_empty());
         match own.or(self.profile.as_deref()) {
@@ -96,7 +96,7 @@ impl KeyRules {
         }
     }
 
-    /// Whether several people may be in the session that this message belongs to.
+    /// Whether several people may share the session of this source.
     pub fn is_shared(&self, source: &Source) -> bool {
         source.chat_type != ChatType::Dm && self.person_in_key(source).is_none()
     }
@@ -134,7 +134,7 @@ pub fn session_key(source: &Source, rules: &KeyRules) -> String {
     parts.join(":")
 }
 
-/// A message in a channel whose answer will open a thread belongs to that thread already.
+/// In a channel, a message whose answer will open a thread belongs to that thread already.
 fn thread_to_come(source: &Source) -> Option<Source> {
     let id = source.others.get("prospective_thread_id")?.as_str()?;
     let in_thread = source.thread_id.as_ref().is_some_and(|id| !id.is_empty());
@@ -148,7 +148,7 @@ fn thread_to_come(source: &Source) -> Option<Source> {
     })
 }
 
-/// A key under which the conversation of a chat may still stand.
+/// A key under which an older program may have stored the conversation of a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FormerKey {
     pub key: String,
@@ -160,11 +160,11 @@ pub struct FormerKey {
 pub enum FormerChat {
     /// Before Slack's keys named the workspace.
     WithoutWorkspace,
-    /// By a handoff of Hermes itself, which takes some chats for other ones than their messages say.
+    /// By a handoff of Hermes, which takes some chats for another type of chat.
     Handoff,
 }
 
-/// The keys that earlier programs gave the chat of a message.
+/// The keys that older programs may have used for the chat of a message.
 pub fn former_keys(source: &Source, rules: &KeyRules) -> Vec<FormerKey> {
     let mut found: Vec<FormerKey> = Vec::new();
     let own = session_key(source, rules);
@@ -201,7 +201,7 @@ pub fn former_keys(source: &Source, rules: &KeyRules) -> Vec<FormerKey> {
             ..handed_off
         };
         add(&private, FormerChat::Handoff);
-        // In a Matrix room each message may begin a thread, and handoffs go to the room itself.
+        // In a Matrix room each message may begin a thread. Handoffs go to the room itself.
         if source.platform == "matrix" {
             let room = Source {
                 thread_id: None,
@@ -270,7 +270,7 @@ mod tests {
         );
     }
 
-    /// Keys that Hermes itself has made, with the source and the rules of each.
+    /// Keys that Hermes made, with their sources and rules.
     #[test]
     fn keys_are_those_that_hermes_makes() {
         let vectors = include_str!("../../tests/fixtures/session-keys.json");
@@ -400,7 +400,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a routing entry stores of a source is enough to make the same key again.
+        /// The `origin` of a routing entry is enough to make the same key again.
         #[test]
         fn a_key_survives_the_round_trip_through_an_origin(
             chat_type in prop::sample::select(ChatType::ALL.to_vec()),
@@ -433,7 +433,7 @@ mod tests {
             prop_assert!(former_keys(&source, &rules).iter().all(|former| former.key != key));
         }
 
-        /// A session is shared where the keys of two people are the same, and nowhere else.
+        /// People share a session exactly if their keys are equal.
         #[test]
         fn people_share_a_session_where_their_keys_are_the_same(
             chat_type in prop::sample::select(ChatType::ALL.to_vec()),
@@ -457,7 +457,7 @@ mod tests {
             prop_assert_eq!(rules.lacks_person(&one), !same && !named && !channel);
         }
 
-        /// In a private chat no setting and no sender changes the key.
+        /// Neither settings nor the sender change the key of a private chat.
         #[test]
         fn a_private_chat_has_one_key(user in prop::option::of("[0-9]{1,8}"), bits in prop::array::uniform2(any::<bool>())) {
             let rules = KeyRules { group_per_user: bits[0], thread_per_user: bits[1], ..KeyRules::default() };

@@ -1,7 +1,6 @@
-//! The slash commands that people can type: one list, which says for each where it is offered. What a command does is
-//! in the room that offers it.
+//! The list of slash commands, with the places that offer each of them. The room that offers a command implements it.
 
-/// Where somebody types.
+/// Where a command is typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     Terminal,
@@ -35,7 +34,7 @@ const OFFERS: [Offer; 11] = [
     Offer {
         command: Command::Handoff,
         word: "handoff",
-        takes: "PLATFORM",
+        takes: "PLATFORM [NOTE]",
         terminal: Some("move this conversation to a chat, and leave"),
         chat: None,
     },
@@ -43,7 +42,7 @@ const OFFERS: [Offer; 11] = [
         command: Command::Resume,
         word: "resume",
         takes: "[NAME]",
-        terminal: Some("go on with another session, and bring it home if a chat has it"),
+        terminal: Some("continue another session, and bring it back if it is on a chat"),
         chat: Some(
             "bring a session here: the one that left this chat, or the one of this id or title",
         ),
@@ -81,21 +80,21 @@ const OFFERS: [Offer; 11] = [
         word: "retry",
         takes: "",
         terminal: None,
-        chat: Some("take the last answer back and ask again"),
+        chat: Some("discard the last answer and ask again"),
     },
     Offer {
         command: Command::Status,
         word: "status",
         takes: "",
         terminal: None,
-        chat: Some("what conversation this is, and who answers"),
+        chat: Some("show this conversation and its agent"),
     },
     Offer {
         command: Command::Sethome,
         word: "sethome",
         takes: "",
         terminal: None,
-        chat: Some("hand sessions off to this chat from now on"),
+        chat: Some("make this chat the destination of handoffs"),
     },
     Offer {
         command: Command::Help,
@@ -122,23 +121,23 @@ impl Offer {
     }
 }
 
-/// What somebody typed.
+/// The result of [`read`].
 #[derive(Debug, PartialEq)]
 pub enum ParsedInput<'a> {
-    /// Something for the agent.
+    /// A message for the agent.
     Words,
     Command(Command, &'a str),
-    /// A command that is not offered here, with the reason.
+    /// A command that is unknown or not offered here, with the reason.
     NotHere(String),
 }
 
-/// A command is a slash, a word and nothing else up to the first space: a path is none.
+/// A command is a slash and one word of letters, digits and underscores. A path is not a command.
 pub fn read(text: &str, place: Place) -> ParsedInput<'_> {
     let Some(typed) = text.trim().strip_prefix('/') else {
         return ParsedInput::Words;
     };
     let (word, rest) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));
-    // In groups a command may name the bot that it is for.
+    // In groups, a command may name its bot: /new@bot.
     let word = word.split_once('@').map_or(word, |(word, _)| word);
     if word.is_empty() || !word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
         return ParsedInput::Words;
@@ -160,28 +159,28 @@ pub fn read(text: &str, place: Place) -> ParsedInput<'_> {
     }
 }
 
-/// The commands of a place with what they do.
+/// The commands of a place, with their descriptions.
 pub fn help(place: Place) -> String {
     let offered = OFFERS.iter().filter_map(|offer| {
         let usage = format!("/{} {}", offer.word, offer.takes);
         Some((usage.trim_end().to_owned(), offer.at(place)?))
     });
     let lines = offered.map(|(usage, what)| match place {
-        Place::Terminal => format!("{usage:<18} {what}"),
+        Place::Terminal => format!("{usage:<24} {what}"),
         // Chats have no columns.
         Place::Chat => format!("{usage} — {what}"),
     });
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The commands of a place by their bare words, for a platform's own menu.
+/// The words and descriptions of a place's commands, for a platform's menu.
 pub fn menu(place: Place) -> impl Iterator<Item = (&'static str, &'static str)> {
     OFFERS
         .iter()
         .filter_map(move |offer| Some((offer.word, offer.at(place)?)))
 }
 
-/// The words of a place's commands, with their slash, and a space behind those that take something.
+/// The commands of a place for completion: with their slash, and a trailing space if they take an argument.
 pub fn words(place: Place) -> Vec<String> {
     let offered = OFFERS.iter().filter(|offer| offer.at(place).is_some());
     let word = |offer: &Offer| match offer.takes {

@@ -1,4 +1,4 @@
-//! Where a message comes from or goes to: one chat, and the thread and person in it.
+//! The origin or destination of a message: a chat, and the thread and the person in it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -39,12 +39,12 @@ pub struct Source {
     pub platform: String,
     pub chat_type: ChatType,
     pub chat_id: Option<String>,
-    /// A second id of the same chat: on Signal, a group's without its prefix.
+    /// A second id of the same chat. On Signal it is a group's id without its prefix.
     pub chat_id_alt: Option<String>,
     pub chat_name: Option<String>,
     pub thread_id: Option<String>,
     pub user_id: Option<String>,
-    /// A second id of the same person, which wins where the platform knows both.
+    /// A second id of the same person. Keys prefer it.
     pub user_id_alt: Option<String>,
     pub user_name: Option<String>,
     pub chat_topic: Option<String>,
@@ -53,11 +53,11 @@ pub struct Source {
     pub parent_chat_id: Option<String>,
     pub message_id: Option<String>,
     pub profile: Option<String>,
-    /// What else Hermes has written of it. It is written back.
+    /// Other fields that Hermes wrote. They are written back unchanged.
     pub others: Map<String, Value>,
 }
 
-/// The keys of an origin that have a field of their own.
+/// The fields of an origin that [`Source`] has.
 const KNOWN: [&str; 15] = [
     "platform",
     "chat_id",
@@ -97,7 +97,7 @@ impl Source {
         }
     }
 
-    /// The `origin` object of a routing entry, in the shape Hermes reads and writes: eight keys always, the rest when set.
+    /// The `origin` object of a routing entry, in Hermes' format: eight keys always, the others only if they are set.
     pub fn to_origin(&self) -> Value {
         let mut origin = Map::new();
         origin.insert("platform".into(), json!(self.platform));
@@ -127,7 +127,7 @@ impl Source {
         Value::Object(origin)
     }
 
-    /// The reverse of [`Source::to_origin`]; `None` when the platform or the chat type is missing.
+    /// The reverse of [`Source::to_origin`]. `None` if the platform or the chat type is missing.
     pub fn from_origin(origin: &Value) -> Option<Self> {
         let text = |name: &str| match origin.get(name)? {
             Value::String(text) => Some(text.clone()),

@@ -1,21 +1,21 @@
-//! What came of opening a thread.
+//! The outcome of opening a thread for a handoff.
 
 use serde::{Deserialize, Serialize};
 
 use super::ChatType;
 
-/// Where a handoff ended up inside its home.
+/// Where a handoff continues in its home channel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadOutcome {
-    /// A fresh thread, by the platform's id.
+    /// A new thread, with the platform's id.
     Thread {
         id: String,
         title: String,
-        /// An earlier try may have opened one of the same name, which stands empty beside it.
+        /// An earlier attempt may have opened a thread with the same title, which is empty.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeated: bool,
-        /// What kind of chat it is in, where the home does not tell.
+        /// The type of the chat that contains it, if the home channel does not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within: Option<ChatType>,
     },
@@ -24,7 +24,7 @@ pub enum ThreadOutcome {
         reason: String,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         within: Option<ChatType>,
-        /// The thread of the chat that it is then.
+        /// The thread of the home channel that is used instead.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         thread_id: Option<String>,
     },

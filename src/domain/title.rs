@@ -1,13 +1,13 @@
-//! Titles as Hermes keeps them: one line without invisible characters, at most a hundred characters, unique.
+//! Cleans titles as Hermes does: one line without invisible characters, at most a hundred characters.
 
-/// The longest title that Hermes takes.
+/// The longest title that Hermes accepts, in characters.
 pub const LONGEST_TITLE: usize = 100;
 
 #[derive(Debug, PartialEq, thiserror::Error)]
-#[error("the title has {0} characters, and at most {LONGEST_TITLE} are kept")]
+#[error("the title has {0} characters; at most {LONGEST_TITLE} are allowed")]
 pub struct TooLong(usize);
 
-/// The title as it is kept; `None` when nothing is left of it.
+/// The title to store. `None` if nothing remains.
 pub fn clean(title: &str) -> Result<Option<String>, TooLong> {
     let visible: String = title.chars().filter(|c| !is_invisible(*c)).collect();
     let words: Vec<&str> = visible.split_whitespace().collect();
@@ -19,7 +19,7 @@ pub fn clean(title: &str) -> Result<Option<String>, TooLong> {
     }
 }
 
-/// Control characters but for white space, and those that hide or turn text: zero-width ones, direction marks, anchors.
+/// Control characters other than white space, zero-width characters, direction marks and annotation anchors.
 fn is_invisible(c: char) -> bool {
     (c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r'))
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'

@@ -1,13 +1,13 @@
-//! A session's messages as an agent is to see them: in row order, live rows only, tool calls and results together.
+//! A session's messages for an agent: live rows in row order, with each tool result behind its call.
 
 use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
 
-/// What stands before the JSON of a multimodal list of parts in `messages.content`.
+/// Precedes the JSON of a multimodal list of parts in `messages.content`.
 const PARTS_PREFIX: &str = "\0json:";
 
-/// The kind of rows that a model reads and no person sees.
+/// The `display_kind` of rows that only models read.
 pub const HIDDEN: &str = "hidden";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +38,12 @@ impl Role {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
     Text(String),
-    /// Multimodal parts, as the model's API names them (`{"type": "text", …}`, `{"type": "image_url", …}`).
+    /// Multimodal parts in the format of the model's API (`{"type": "text", …}`, `{"type": "image_url", …}`).
     Parts(Vec<Value>),
 }
 
 impl Content {
-    /// From the column: text, or a list of parts behind its prefix. Unreadable JSON stays text, so nothing is lost.
+    /// Decodes a column: text, or a list of parts behind its prefix. Invalid JSON stays text.
     pub fn decode(column: String) -> Content {
         match column
             .strip_prefix(PARTS_PREFIX)
@@ -54,13 +54,10 @@ impl Content {
         }
     }
 
-    /// From the beginning of a column that is too long. A part of a list of parts means nothing.
+    /// From the beginning of a column that is too long to read. A truncated list of parts is only named.
     pub fn cut(beginning: &str, more: usize) -> Content {
         Content::Text(match beginning.starts_with(PARTS_PREFIX) {
-            true => format!(
-                "[{} bytes that are too long to be read]",
-                beginning.len() + more
-            ),
+            true => format!("[{} bytes, too long to read]", beginning.len() + more),
             false => format!("{beginning}… ({more} bytes more)"),
         })
     }
@@ -72,7 +69,7 @@ impl Content {
         }
     }
 
-    /// The words in it, for people and for previews; parts that are not text are named in brackets.
+    /// The text, for people and previews. Parts that are not text appear as their type in brackets.
     pub fn plain(&self) -> String {
         match self {
             Content::Text(text) => text.clone(),
@@ -94,11 +91,11 @@ fn plain_part(part: &Value) -> String {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Message {
-    /// The row id, which is the order of a transcript; timestamps are not monotonic.
+    /// The row id. It orders a transcript, because timestamps are not monotonic.
     pub id: i64,
     pub role: Role,
     pub content: Option<Content>,
-    /// The exact bytes to send to a model where they differ from `content`.
+    /// The exact text to send to a model, if it differs from `content`.
     pub api_content: Option<String>,
     pub tool_call_id: Option<String>,
     pub tool_name: Option<String>,
@@ -108,14 +105,14 @@ pub struct Message {
     pub reasoning_content: Option<String>,
     pub reasoning_details: Option<Value>,
     pub timestamp: f64,
-    /// Set where a program said it and not a person: what kind of note it is. A model is given it like all others.
+    /// The kind of note, if a program wrote the message. Models get it like any other message.
     pub display_kind: Option<String>,
-    /// Its writer wants no person to see it.
+    /// The writer marked it as hidden from people.
     pub model_only: bool,
 }
 
 impl Message {
-    /// What a model is to be given: the replayed bytes where there are any.
+    /// The content for a model: `api_content` if it is set.
     pub fn for_model(&self) -> Option<Content> {
         self.api_content
             .clone()
@@ -123,7 +120,7 @@ impl Message {
             .or_else(|| self.content.clone())
     }
 
-    /// Whether it is for the model alone.
+    /// Whether only models may see it.
     pub fn is_hidden(&self) -> bool {
         self.model_only || self.display_kind.as_deref() == Some(HIDDEN)
     }
@@ -156,7 +153,7 @@ impl Message {
     }
 }
 
-/// A whole conversation, and how many rows were left out because nothing answers to them.
+/// The messages of a conversation, and the number of tool results that were dropped because their call is missing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Transcript {
     pub messages: Vec<Message>,
@@ -164,10 +161,10 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// Puts each tool result right behind the call it answers, and drops results whose call is gone: a model refuses
-    /// both. A call that has no result yet stays; what to do about it depends on the model.
+    /// Puts each tool result behind its call, and drops results without a call: models reject any other order. A call
+    /// without a result stays. The caller decides about it, because models differ.
     pub fn from_rows(rows: Vec<Message>) -> Transcript {
-        // Histories are in order nearly always; then there is nothing to move and nothing to copy.
+        // Most histories are in order already and need no copy.
         if already_grouped(&rows) {
             return Transcript {
                 messages: rows,
@@ -182,7 +179,7 @@ impl Transcript {
     }
 }
 
-/// The ids by which a result may name each call: most have one, some backends give a second.
+/// The ids by which a result may name a call. Some backends give a call two.
 fn call_ids(message: &Message) -> impl Iterator<Item = &str> {
     message.tool_calls.iter().flat_map(|call| {
         let id = call.get("id").and_then(Value::as_str);
@@ -230,7 +227,7 @@ fn group(rows: Vec<Message>) -> Transcript {
         let ids: Vec<String> = call_ids(&row).map(str::to_owned).collect();
         messages.push(row);
         for id in ids {
-            // Ids recur in long histories: the first unused result after the call is its answer.
+            // Ids recur in long histories. The first unused result after the call belongs to it.
             let Some(queue) = by_id.get_mut(&id) else {
                 continue;
             };
@@ -336,7 +333,7 @@ mod tests {
     }
 
     proptest! {
-        /// However rows are shuffled: every result follows its own call with nothing but results between.
+        /// Every result follows its call, with only results between them, for any order of rows.
         #[test]
         fn results_always_follow_their_calls(kinds in prop::collection::vec(0u8..4, 0..24)) {
             let rows: Vec<Message> = kinds.iter().enumerate().map(|(i, kind)| {

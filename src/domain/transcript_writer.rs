@@ -1,6 +1,6 @@
-//! Who writes the transcript.
+//! Which side writes the rows of a turn.
 
-/// Who writes the rows of a turn.
+/// The writer of a turn's rows in the transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TranscriptWriter {
     Daemon,

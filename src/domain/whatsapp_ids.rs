@@ -1,15 +1,15 @@
-//! WhatsApp knows one person by several ids: a number, a JID with or without a device, and a LID. The bridge writes down
-//! which of them belong together, in small files of its session directory.
+//! Recognises the several ids of one WhatsApp user: a number, a JID with or without a device, and a LID. The bridge
+//! records which ids belong together, in files of its session directory.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// More ids than one person has. A chain of files that goes on is broken.
+/// More ids than one person has. It ends circular or endless mappings.
 const MOST: usize = 32;
 
-/// The ids of WhatsApp, as far as the files of a home tell. Without a home, only their spelling counts.
+/// Looks ids up in the bridge's files. Without a home it only normalises their spelling.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WhatsAppIds {
     home: Option<PathBuf>,
@@ -22,24 +22,24 @@ impl WhatsAppIds {
         }
     }
 
-    /// The one id that stands for all of a person's: the shortest, among those the smallest.
+    /// The id that represents the person: the shortest one, and the smallest of those.
     pub fn canonical(&self, id: &str) -> String {
         canonical(id, |id| self.mapped(id))
     }
 
-    /// Whether both ids are the same person's.
+    /// Whether both ids belong to the same person.
     pub fn are_same(&self, one: &str, other: &str) -> bool {
         let of_one = aliases(one, |id| self.mapped(id));
         let of_other = aliases(other, |id| self.mapped(id));
         !of_one.is_disjoint(&of_other)
     }
 
-    /// What the two files of an id say.
+    /// The ids in the two mapping files of an id.
     fn mapped(&self, id: &str) -> Vec<String> {
         let Some(directory) = self.directory() else {
             return Vec::new();
         };
-        // The id becomes part of a file's name.
+        // The id becomes part of a file name.
         if !id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
             return Vec::new();
         }
@@ -58,7 +58,7 @@ impl WhatsAppIds {
         names.iter().filter_map(read).collect()
     }
 
-    /// The bridge's session directory: the older place while something is in it.
+    /// The bridge's session directory. The older location counts while it has files.
     fn directory(&self) -> Option<PathBuf> {
         let home = self.home.as_ref()?;
         let older = home.join("whatsapp/session");
@@ -70,14 +70,14 @@ impl WhatsAppIds {
     }
 }
 
-/// [`WhatsAppIds::canonical`], with the ids that each id is mapped to.
+/// Implements [`WhatsAppIds::canonical`]. `mapped` returns the ids that an id maps to.
 fn canonical(id: &str, mapped: impl Fn(&str) -> Vec<String>) -> String {
     let all = aliases(id, mapped);
     let shortest = all.into_iter().min_by_key(|alias| alias.chars().count());
     shortest.unwrap_or_default()
 }
 
-/// All ids of the person, in the form without server and device.
+/// All ids of the person, without server and device.
 fn aliases(id: &str, mapped: impl Fn(&str) -> Vec<String>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut left = vec![bare(id)];
@@ -90,7 +90,7 @@ fn aliases(id: &str, mapped: impl Fn(&str) -> Vec<String>) -> BTreeSet<String> {
     found
 }
 
-/// The id without its plus sign, device and server. A number may be written with blanks, dots, dashes and brackets.
+/// The id without plus sign, device and server. A number may contain blanks, dots, dashes and brackets.
 fn bare(id: &str) -> String {
     let id = id.trim();
     let id = id.strip_prefix('+').unwrap_or(id);

@@ -1,9 +1,11 @@
-//! A handoff: its states and stages, and the road it takes. This file is pure; the stages beside it do the work.
+//! Moves a session to a chat: accepts requests, finds pending rows in the database, and runs each to its end.
 //!
-//! `queue` finds pending rows and runs them side by side, `watch` wakes it, `pipeline` walks one handoff through its
-//! stages, one file a stage. Each stage commits its evidence before the next begins, so that a daemon that was killed
-//! goes on where the journal stops.
+//! `request` checks and writes a request. `queue` runs handoffs in parallel, `scan` finds their rows, and `worker`
+//! claims one. `pipeline` runs the stages of one handoff; `stages` has a file for each. Each stage commits its evidence
+//! before the next begins, so a daemon that was killed continues where the journal ends. The states and stages are
+//! types of `domain`.
 
+mod empty_thread;
 mod pipeline;
 pub mod queue;
 pub mod request;

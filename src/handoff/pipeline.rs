@@ -1,4 +1,4 @@
-//! One handoff from its claim to its end: runs the stages in order, and decides what a stage's error means.
+//! Runs one handoff from its claim to its end: its stages in order, and what an error of a stage means.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,33 +12,34 @@ use crate::delivery::{Address, ChatQueue, Outbox};
 use crate::domain::{Handoff, HandoffStage, HandoffState};
 use crate::domain::{KeyRules, Source};
 use crate::events::{Bus, Event};
+use crate::handoff::empty_thread;
 use crate::handoff::stages::{answer, bind, deliver, settle, thread};
 use crate::handoff::test_hooks::{self, Side};
 use crate::handoff::worker::Slot;
 use crate::journal_ids;
 use crate::metrics::Metrics;
-use crate::panic_guard::caught;
+use crate::panic_guard::catch_panic;
 use crate::platform::{Availability, Platform, Platforms};
 use crate::shutdown::Shutdown;
 use crate::store::{Claim, Delivery, NewDelivery, Store, StoreError, failure_key};
 use crate::turn::{SessionLock, Turns};
 
-/// Waits between tries while the database is locked or the disk is full.
+/// Waits between attempts while the database is locked or the disk is full.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Why a handoff fails when a Hermes gateway starts on our home. The gateway would not touch a row that is left running.
+/// Why a handoff fails when a Hermes gateway starts on our home. A gateway never touches a `running` row.
 const YIELDED: &str = "a Hermes gateway has taken over from hermesd: ask again";
 
-/// What every stage works with. Cheap to clone.
+/// The services that every stage uses. Cheap to clone.
 #[derive(Clone)]
 pub struct Context {
     pub store: Store,
     pub platforms: Platforms,
     pub turns: Arc<Turns>,
-    /// Makes and sends messages.
+    /// Composes messages.
     pub outbox: Outbox,
-    /// Tells a chat that its session has gone on to another.
+    /// Sends notes to chats, for example that the session has moved to another chat.
     pub chat_queue: Arc<dyn ChatQueue>,
     pub bus: Bus,
     pub metrics: Arc<Metrics>,
@@ -49,15 +50,15 @@ pub struct Context {
 
 #[derive(Debug)]
 pub(super) enum StageError {
-    /// The handoff ends, and everything is put back.
+    /// The handoff fails and is rolled back.
     Failed(String),
-    /// Somebody asked for it to stop.
+    /// A person cancelled the handoff.
     Cancelled,
-    /// The claim is no longer ours, or another program took the row: leave it alone.
+    /// The claim is no longer ours, or another program took the row. The row must not be changed.
     Lost(String),
-    /// The database cannot be written now; the stage is tried again.
+    /// The database cannot be written now. The stage is retried.
     Later(StoreError),
-    /// The daemon stops while this stage only waits: the next start takes it up.
+    /// The daemon stops while this stage only waits. The next start resumes it.
     Stopping,
 }
 
@@ -79,7 +80,7 @@ impl From<StoreError> for StageError {
 }
 
 impl Context {
-    /// A claimed handoff names a platform that was up a moment ago; it may have gone since.
+    /// The platform was up when the handoff was claimed. It may be down since.
     pub(super) fn adapter(&self, handoff: &Handoff) -> Result<Arc<dyn Platform>, StageError> {
         let name = &handoff.platform;
         self.platforms.adapter(name).ok_or_else(|| {
@@ -87,7 +88,7 @@ impl Context {
         })
     }
 
-    /// Where in the chat the reply goes.
+    /// The chat or thread that the reply goes to.
     pub(super) fn destination(&self, handoff: &Handoff) -> Result<Source, StageError> {
         let (home, opened) = handoff
             .home
@@ -102,7 +103,7 @@ impl Context {
     }
 }
 
-/// Why a platform cannot take a handoff, with the remedy.
+/// Why a platform cannot receive a handoff, with the remedy.
 pub(super) fn unavailable(name: &str, availability: &Availability) -> String {
     match availability {
         Availability::Unknown => {
@@ -121,14 +122,14 @@ pub(super) fn unavailable(name: &str, availability: &Availability) -> String {
     }
 }
 
-/// Runs until the handoff ends, is lost to another owner, or is left for the next start because the daemon stops.
+/// Runs until the handoff ends, another owner takes it, or the daemon stops and leaves it for the next start.
 pub(super) async fn run(
     context: &Context,
     mut claim: Claim,
     cancel: &CancellationToken,
     slot: &mut Slot,
 ) {
-    // As all spans that say what a line is about, one that no log.level takes away from an error.
+    // An error span: no log.level disables it, so every error has these fields.
     let span = tracing::error_span!(
         "handoff",
         handoff = claim.handoff.id,
@@ -136,16 +137,21 @@ pub(super) async fn run(
         platform = claim.handoff.platform,
         chat = claim.handoff.home.as_ref().map(|home| &home.chat_id)
     );
-    walk(context, &mut claim, cancel, slot)
+    run_steps(context, &mut claim, cancel, slot)
         .instrument(span)
         .await;
 }
 
-async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, slot: &mut Slot) {
+async fn run_steps(
+    context: &Context,
+    claim: &mut Claim,
+    cancel: &CancellationToken,
+    slot: &mut Slot,
+) {
     let Shutdown { draining, cut, .. } = &context.shutdown;
     let mut wait = FIRST_WAIT;
-    // Whoever resumes a handoff tells where it stands; what came before was told when it happened.
-    let (told, took) = match claim.fence {
+    // A resumed handoff publishes only its present stage. The former owner has published those before it.
+    let (published, took) = match claim.fence {
         1 => {
             context.bus.publish_requested(&claim.handoff);
             (None, Some(clock::now() - claim.handoff.requested_at))
@@ -153,17 +159,17 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
         _ => {
             tracing::warn!(
                 message_id = journal_ids::HANDOFF_RESUMED,
-                "handoff resumed: whoever was at it is gone"
+                "handoff resumed after its owner was gone"
             );
             (claim.handoff.stage.and_then(HandoffStage::previous), None)
         }
     };
-    reached(context, claim, told, took).await;
-    // Taken with the binding, for the turn that follows.
+    report_stages(context, claim, published, took).await;
+    // The binding takes it for the turn that follows.
     let mut lease = None;
     let mut since = Instant::now();
     while let Some(step) = next_step(claim) {
-        if cut.is_cancelled() || (draining.is_cancelled() && !step.is_an_end()) {
+        if cut.is_cancelled() || (draining.is_cancelled() && !step.is_after_answer()) {
             return leave(context, claim).await;
         }
         let before = claim.handoff.stage;
@@ -171,7 +177,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
             Err(StageError::Cancelled)
         } else {
             tokio::select! {
-                outcome = take(context, claim, step, cancel, slot, &mut lease).instrument(step.span()) => outcome,
+                outcome = run_step(context, claim, step, cancel, slot, &mut lease).instrument(step.span()) => outcome,
                 () = cut.cancelled(), if step != Step::Settle => return leave(context, claim).await,
             }
         };
@@ -180,7 +186,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
                 wait = FIRST_WAIT;
                 if claim.handoff.stage != before {
                     let took = since.elapsed().as_secs_f64();
-                    reached(context, claim, before, Some(took)).await;
+                    report_stages(context, claim, before, Some(took)).await;
                     since = Instant::now();
                 }
             }
@@ -195,8 +201,8 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
             }
             Err(StageError::Stopping) => return leave(context, claim).await,
             Err(StageError::Lost(reason)) => {
-                tracing::warn!(reason, "handoff left to others");
-                return;
+                tracing::warn!(reason, "handoff owned by another process");
+                return empty_thread::delete_unrecorded(context, claim);
             }
             Err(StageError::Cancelled) => return fail(context, claim, "cancelled").await,
             Err(StageError::Failed(reason)) => return fail(context, claim, &reason).await,
@@ -210,7 +216,7 @@ async fn walk(context: &Context, claim: &mut Claim, cancel: &CancellationToken, 
     );
 }
 
-/// What is done next. Each commits what it did, but for the sending, whose outcome is recorded with the end.
+/// A step of the pipeline. Each commits its result, except `Deliver`: `Settle` commits its result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Step {
     OpenThread,
@@ -221,7 +227,7 @@ enum Step {
 }
 
 impl Step {
-    /// The stage that is reached when it is done.
+    /// The stage that the handoff has when the step is done.
     fn leads_to(self) -> HandoffStage {
         match self {
             Step::OpenThread => HandoffStage::Threaded,
@@ -232,12 +238,12 @@ impl Step {
         }
     }
 
-    /// The agent has answered: what is left is done also while the daemon stops.
-    fn is_an_end(self) -> bool {
+    /// Whether the agent has answered before this step. Such a step also runs while the daemon stops.
+    fn is_after_answer(self) -> bool {
         matches!(self, Step::Deliver | Step::Settle)
     }
 
-    /// So that whatever is logged on the way says where that was.
+    /// Adds the stage to every line that the step logs.
     fn span(self) -> tracing::Span {
         tracing::error_span!("step", stage = self.leads_to().as_str())
     }
@@ -254,7 +260,7 @@ fn next_step(claim: &Claim) -> Option<Step> {
     }
 }
 
-async fn take(
+async fn run_step(
     context: &Context,
     claim: &mut Claim,
     step: Step,
@@ -264,22 +270,22 @@ async fn take(
 ) -> Result<(), StageError> {
     let work = async {
         match step {
-            Step::OpenThread => thread::run(context, claim, cancel).await,
+            Step::OpenThread => thread::run(context, claim, cancel, slot).await,
             Step::Bind => bind::run(context, claim, cancel, slot, lease).await,
             Step::Answer => answer::run(context, claim, cancel, slot, lease).await,
             Step::Deliver => deliver::run(context, claim, cancel).await,
             Step::Settle => settle::run(context, claim).await,
         }
     };
-    // Left to itself it would be taken up again and again.
-    caught(work)
+    // A panic fails the handoff. Otherwise the queue would resume it again and again.
+    catch_panic(work)
         .await
         .unwrap_or_else(|panicked| Err(StageError::Failed(format!("{step:?}: {panicked}"))))
 }
 
-/// Tells of every stage since `before` that the journal now holds. They were committed together, so that the first of them
-/// `took` all of the seconds; `None` when they were counted before.
-async fn reached(
+/// Logs, counts and publishes every stage after `before` that the journal has now. They were committed together, so the
+/// first of them counts all seconds of `took`. `None`: they are counted already.
+async fn report_stages(
     context: &Context,
     claim: &Claim,
     before: Option<HandoffStage>,
@@ -307,7 +313,7 @@ async fn reached(
     }
 }
 
-/// The daemon stops before the handoff has ended.
+/// Handles a stop of the daemon before the handoff has ended.
 async fn leave(context: &Context, claim: &mut Claim) {
     match context.shutdown.yielding.is_cancelled() {
         true => fail(context, claim, YIELDED).await,
@@ -316,29 +322,29 @@ async fn leave(context: &Context, claim: &mut Claim) {
 }
 
 async fn release(context: &Context, claim: &Claim) {
-    tracing::info!("handoff left at its stage for the next start");
+    tracing::info!("handoff stays at its stage, will resume at next start");
     if let Err(error) = context.store.release_handoff(claim).await {
-        tracing::warn!(%error, "the claim was not released; its lease will run out");
+        tracing::warn!(%error, "claim not released, its lease will expire");
     }
 }
 
-/// Puts everything back and says why. Tried until the database takes it: a handoff must not stay in between.
+/// Rolls the handoff back and reports why. Retries until the database accepts it: no handoff stays half done.
 async fn fail(context: &Context, claim: &mut Claim, reason: &str) {
     let mut wait = FIRST_WAIT;
     let (reason, notes) = loop {
-        match put_back(context, claim, reason).await {
+        match roll_back(context, claim, reason).await {
             Ok(recorded) => break recorded,
             Err(error) if error.is_transient() => {
-                tracing::warn!(%error, "waiting for the database to roll the handoff back");
+                tracing::warn!(%error, "waiting for the database to roll back the handoff");
                 tokio::time::sleep(wait).await;
                 wait = (wait * 2).min(LONGEST_WAIT);
             }
             Err(StoreError::Conflict(why)) => {
-                tracing::warn!(why, "handoff left to others");
-                return;
+                tracing::warn!(why, "handoff owned by another process");
+                return empty_thread::delete_unrecorded(context, claim);
             }
             Err(error) => {
-                tracing::error!(%error, "the handoff could not be rolled back; the next start tries again");
+                tracing::error!(%error, "handoff not rolled back, will retry at next start");
                 return;
             }
         }
@@ -346,14 +352,11 @@ async fn fail(context: &Context, claim: &mut Claim, reason: &str) {
     context.outbox.forget_copies(&claim.deliveries);
     log_failure(&reason);
     publish_end(context, claim, HandoffState::Failed, Some(reason));
-    // The chat's own worker sends them: the session is free for another try meanwhile.
-    for note in notes {
-        context.chat_queue.post(note);
-    }
+    empty_thread::delete_or_note(context, &claim.handoff, notes);
 }
 
-/// Returns the reason as it is recorded, and what the chat is to hear of it.
-async fn put_back(
+/// Returns the recorded reason and the notes for the chat.
+async fn roll_back(
     context: &Context,
     claim: &mut Claim,
     reason: &str,
@@ -365,7 +368,7 @@ async fn put_back(
     context.store.fail_handoff(claim, reason, notes).await
 }
 
-/// One that somebody stopped needs nobody's help.
+/// A cancelled handoff is no error: it needs no attention.
 fn log_failure(reason: &str) {
     let message_id = journal_ids::HANDOFF_FAILED;
     match reason.starts_with("cancelled") {
@@ -387,8 +390,8 @@ fn publish_end(context: &Context, claim: &Claim, state: HandoffState, error: Opt
     });
 }
 
-/// What tells the readers of the thread that the agent does not come. None, if no thread or chat was reached. The ledger
-/// keeps it, so it is paced and tried again as any other message.
+/// The note that tells the readers of the thread that the handoff failed. Empty if no thread or chat was reached. It
+/// goes to the ledger, so it is paced and retried like every message.
 pub(super) fn failure_notes(
     context: &Context,
     handoff: &Handoff,
@@ -401,7 +404,7 @@ pub(super) fn failure_notes(
         key: failure_key(handoff.id),
         source: &source,
         session_id: "",
-        // The ledger's rows of a failed handoff are abandoned, and this one is not.
+        // A failed handoff abandons the rows that name it. This row must be sent.
         handoff_id: None,
     };
     let text = format!(

@@ -1,7 +1,7 @@
-//! The queue: finds pending and orphaned handoffs and runs them side by side, each on its own.
+//! Runs pending and orphaned handoffs in parallel, each in a task of its own.
 //!
-//! One loop owns all bookkeeping. It is woken by the socket, by the watcher and by the clock, and its own progress is
-//! what feeds the watchdog.
+//! One loop owns all bookkeeping. The control socket, the watcher of the store and the clock wake it. The store's
+//! answers to it feed the watchdog.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ use crate::process_identity::Identity;
 use crate::ration::Passes;
 use crate::store::StoreError;
 
-/// When the queue looks again after a pass that failed.
+/// Wait after a pass that failed.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Handoffs at the most that wait for a chat without a place of their own.
+/// The largest number of handoffs that may wait without a slot.
 const MOST_WAITING: usize = 1000;
 
-/// A row that waits for somebody else.
+/// A row that waits for a platform, another daemon or its owner.
 pub(super) struct FirstSeen {
     pub(super) at: Instant,
-    /// The clock's pass that last met it.
+    /// The pass of the clock that last found it.
     pub(super) pass: u64,
 }
 
@@ -36,32 +36,32 @@ pub struct Queue {
     pub(super) config: HandoffConfig,
     pub(super) identity: Identity,
     pub(super) handle: Handle,
-    /// Called whenever the store has answered.
+    /// Called when the store has answered.
     progress: Box<dyn Fn() + Send + Sync>,
-    /// Passes happen at least this often.
+    /// The longest time between two passes.
     tick: Duration,
     pub(super) backlog: VecDeque<Work>,
-    /// Sessions in the backlog or at work: a second scan must not take them again.
+    /// Sessions in the backlog or at work. A scan skips them.
     pub(super) taken: HashSet<String>,
     at_work: usize,
-    /// Places for handoffs that run at one time.
+    /// Limits how many handoffs run at one time.
     slots: Arc<Semaphore>,
     /// The last scan may have left rows behind.
     pub(super) more: bool,
     /// A request waits for the end of a turn.
     pub(super) after_turns: bool,
-    /// When a running row without an owner, or a pending one of a platform that is not up, was first seen.
+    /// When a running row without an owner, or a pending row of a platform that is not up, was first seen.
     pub(super) first_seen: HashMap<String, FirstSeen>,
-    /// Sessions whose row cannot be failed. Each is reported once.
+    /// Sessions whose row cannot be failed. Each is logged once.
     pub(super) stuck: HashSet<String>,
-    /// Counts the passes of the clock, to forget what is no longer there.
+    /// Counts the passes of the clock, to remove old entries of `first_seen`.
     pub(super) passes: u64,
-    /// Another program has written something that was not looked at yet.
+    /// Another program has written since `yield_to_others` last succeeded.
     pub(super) others_wrote: bool,
     foreign_passes: Passes,
-    /// When to look again, after a pass that failed.
+    /// When to run the next pass after one that failed.
     again: Option<tokio::time::Instant>,
-    /// The database's version when the clock last asked.
+    /// The database's version at the last pass of the clock.
     version: Option<i64>,
     renewed: Instant,
     tracker: TaskTracker,
@@ -114,7 +114,7 @@ impl Queue {
         }
     }
 
-    /// Runs until the daemon stops, then waits for the work in progress. An error is a reason to end.
+    /// Runs until the daemon stops, then waits for the work in progress. On an error, the daemon has to end.
     pub async fn run(mut self) -> Result<(), StoreError> {
         let mut fatal = None;
         let shutdown = self.context.shutdown.clone();
@@ -144,14 +144,14 @@ impl Queue {
             if is_foreign && self.at_work + self.backlog.len() <= work_before {
                 self.foreign_passes.was_fruitless(begun);
             }
-            match self.heard(outcome) {
+            match self.report_progress(outcome) {
                 Ok(()) => {}
                 Err(error @ (StoreError::Replaced(_) | StoreError::Unservable { .. })) => {
                     fatal = Some(error);
                     break;
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the queue could not look into the database; it looks again");
+                    tracing::warn!(%error, "queue could not read the database, will retry");
                     self.again = Some(tokio::time::Instant::now() + AGAIN);
                 }
             }
@@ -167,7 +167,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Takes nothing new, and keeps the claims of what is in progress.
+    /// Starts no work, and renews the leases of the work in progress until it ends.
     async fn finish_work(&mut self, mut clock: tokio::time::Interval) {
         let tracker = self.tracker.clone();
         tracker.close();
@@ -176,15 +176,18 @@ impl Queue {
                 () = tracker.wait() => return,
                 _ = clock.tick() => match self.renew_leases().await {
                     Ok(()) => (self.progress)(),
-                    Err(error) => tracing::warn!(%error, "the claims could not be renewed; tried again"),
+                    Err(error) => tracing::warn!(%error, "leases not renewed, will retry"),
                 },
             }
         }
     }
 
-    /// The store has answered, be it that it is busy. That, and nothing else, feeds the watchdog. A pass asks for several
-    /// things, and for each it may wait for another program's lock.
-    pub(super) fn heard<T>(&self, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Feeds the watchdog if the store has answered. "Busy" is an answer. Nothing else feeds the watchdog. Call this
+    /// for each request of a pass, since each may wait for another program's lock.
+    pub(super) fn report_progress<T>(
+        &self,
+        answer: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         if answer.as_ref().err().is_none_or(StoreError::is_transient) {
             (self.progress)();
         }
@@ -222,7 +225,7 @@ impl Queue {
                     false => outcome,
                 }
             }
-            // The request first, which somebody waits for.
+            // Requests first, because a person waits for them.
             Pass::Foreign => {
                 self.others_wrote = true;
                 self.context.turns.others_wrote();
@@ -238,11 +241,12 @@ impl Queue {
                     return Err(StoreError::Replaced(self.context.store.path().to_owned()));
                 }
                 self.context.store.check_schema().await?;
-                // Each looks at other rows: a fault in one must not keep the others from being seen.
+                // Each reads other rows. An error in one must not stop the others.
                 let mut outcome = self.renew_leases().await;
                 outcome = outcome.and(self.scan_orphans().await);
                 if self.config.poll_interval.is_some() {
-                    let version = self.heard(self.context.store.foreign_version().await).ok();
+                    let version = self.context.store.foreign_version().await;
+                    let version = self.report_progress(version).ok();
                     self.others_wrote |= version.is_none() || version != self.version;
                     self.version = version;
                     outcome = outcome.and(self.scan_pending().await);
@@ -252,7 +256,7 @@ impl Queue {
                     outcome = outcome.and(self.yield_to_others().await);
                 }
                 outcome = outcome.and(self.check_waiting().await);
-                // Whatever this pass did not meet waits no more.
+                // Rows that this pass did not find no longer wait.
                 self.first_seen.retain(|_, seen| seen.pass == self.passes);
                 self.passes += 1;
                 outcome
@@ -267,7 +271,7 @@ impl Queue {
                 .store
                 .renew_leases(&self.identity.to_string(), self.lease_until())
                 .await;
-            self.heard(renewed)?;
+            self.report_progress(renewed)?;
             self.renewed = Instant::now();
         }
         Ok(())
@@ -304,11 +308,11 @@ enum Pass {
     Clock,
     /// The last pass failed.
     Again,
-    /// Requests of this daemon's own.
+    /// This daemon has written requests, or a slot is free.
     Woken,
     /// A platform came up or went down.
     Changed,
-    /// Some turn has ended, and a request waits for one.
+    /// A turn has ended, and a request waits for one.
     TurnEnded,
     /// Another program has written.
     Foreign,

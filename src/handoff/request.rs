@@ -1,4 +1,4 @@
-//! Asking for a handoff: every reason to say no, at once and with its remedy.
+//! Requests a handoff. Each refusal comes at once and names its remedy.
 
 use super::pipeline::unavailable;
 use crate::domain::Session;
@@ -9,27 +9,27 @@ use crate::sessions::{
 };
 use crate::store::{BusyElsewhere, Store, StoreError};
 
-/// The longest note that is passed on.
+/// The longest note, in characters.
 const LONGEST_NOTE: usize = 4000;
 
 #[derive(Debug, Clone, Default)]
 pub struct HandoffWish {
     pub platform: String,
-    /// Id, title or beginning of an id; `None` for the one that the asker must mean.
+    /// Id, title or beginning of an id. `None`: the session is chosen from the terminal of the client.
     pub session: Option<String>,
     pub note: Option<String>,
-    /// The asker's terminal.
+    /// The terminal of the client.
     pub tty: Option<String>,
-    /// The same by the names that Hermes gives it.
+    /// Hermes' names for that terminal.
     pub terminal: TerminalNames,
-    /// Wait for the end of a turn in progress instead of refusing.
+    /// Waits for the end of a turn in progress, instead of refusing.
     pub after_turn: bool,
-    /// Do not mind what another program seems to be doing.
+    /// Ignores signs of a turn in another program. A turn with a lease is still refused.
     pub force: bool,
 }
 
-/// Checks the wish and writes the pending row. `is_busy` says whether a turn of a session runs right now. Also returns how
-/// the session was chosen, if the wish names none.
+/// Checks the request and writes the pending row. `is_busy` says whether a turn of a session is in progress here. Also
+/// returns how the session was chosen, if `wish` names none.
 pub async fn request(
     store: &Store,
     platforms: &Platforms,
@@ -46,7 +46,7 @@ pub async fn request(
         return Err(refuse(
             RefusalKind::NoteTooLong,
             format!("the note is longer than {LONGEST_NOTE} characters"),
-            "shorten it; the agent has the whole conversation anyway",
+            "shorten it; the agent gets the whole conversation in any case",
         ));
     }
     let (session, chosen_by) = match &wish.session {
@@ -58,7 +58,7 @@ pub async fn request(
     };
     if let Some(state @ ("pending" | "running")) = session.handoff_state.as_deref() {
         return Err(in_flight(format!(
-            "a handoff of {} is {state} already",
+            "a handoff of {} is already {state}",
             session.id
         )));
     }
@@ -76,7 +76,7 @@ pub async fn request(
     }
 }
 
-/// A turn in progress, here or in another program, is not torn in two.
+/// Refuses while a turn is in progress, here or in another program.
 fn check_idle(
     store: &Store,
     is_busy: impl Fn(&str) -> Result<bool, StoreError>,
@@ -88,20 +88,20 @@ fn check_idle(
         return Err(refuse(
             RefusalKind::TurnInProgress,
             format!("the agent is in the middle of a turn of \"{name}\""),
-            "ask again when it has answered, or let the handoff wait for that with --wait",
+            "ask again when it has answered, or use --wait",
         ));
     }
     match turn_elsewhere(store, &session.id)? {
         Some(BusyElsewhere::Turn(by)) => Err(refuse(
             RefusalKind::TurnInProgress,
             format!("another program is in the middle of a turn of \"{name}\": {by}"),
-            "ask again when it has answered, or let the handoff wait for that with --wait; \
+            "ask again when it has answered, or use --wait; \
              the turn of a program that is gone ends within five minutes",
         )),
         Some(BusyElsewhere::Seems(what)) if !force => Err(refuse(
             RefusalKind::TurnInProgress,
             format!("another program seems to be in the middle of a turn of \"{name}\": {what}"),
-            "ask again when it has answered, or let the handoff wait for that with --wait; \
+            "ask again when it has answered, or use --wait; \
              if that program is gone, --force hands off at once",
         )),
         _ => Ok(()),

@@ -1,5 +1,5 @@
-//! What the queue looks for: pending rows that can run, rows that never can, rows whose owner is gone, and rows that other
-//! programs have changed.
+//! Finds rows for the queue: pending rows that can run, rows that never can, rows whose owner is gone, and rows that
+//! other programs have changed.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -9,6 +9,7 @@ use super::queue::{FirstSeen, Queue};
 use crate::clock;
 use crate::domain::{Handoff, HandoffState};
 use crate::events::Event;
+use crate::handoff::empty_thread;
 use crate::handoff::worker::Work;
 use crate::journal_ids;
 use crate::platform::Availability;
@@ -16,19 +17,19 @@ use crate::process_identity::Identity;
 use crate::sessions::turn_elsewhere;
 use crate::store::{Orphan, Pending, StoreError};
 
-/// How long after its end a handed-off session is guarded against the terminal that leaves it.
+/// How long after its handoff a session is reopened if the terminal that leaves it ends its row.
 const GUARD_SECONDS: f64 = 600.0;
-/// How long after its end a completed handoff is guarded against the timeout of Hermes' CLI. A newer request cannot time out
-/// that soon: the CLI waits for 60 seconds.
+/// How long after its end a handoff is restored to `completed` if Hermes' CLI writes its timeout over it. A newer
+/// request cannot time out that soon: the CLI waits for 60 seconds.
 const LATE_TIMEOUT_SECONDS: f64 = 50.0;
-/// How long another program's request for a platform that this daemon does not serve is left to other daemons on the same
-/// database. Shorter than the 60 seconds that Hermes' CLI waits, so that it learns the reason.
+/// How long another program's request for a platform that this daemon does not serve waits for other daemons on the
+/// same database. Hermes' CLI waits for 60 seconds, so it gets the reason in time.
 const LEFT_TO_OTHERS: Duration = Duration::from_secs(30);
-/// Waiting rows that one pass of the clock looks at.
+/// The most waiting rows that one pass of the clock reads.
 const MOST_WAITING: usize = 4096;
 
 impl Queue {
-    /// When the row of this session was first met waiting.
+    /// When the row of this session was first seen waiting.
     fn waiting_since(&mut self, session_id: &str) -> Instant {
         let new = FirstSeen {
             at: Instant::now(),
@@ -39,8 +40,8 @@ impl Queue {
         seen.at
     }
 
-    /// What other programs did to rows of ours: a withdrawn handoff stops, a completed one stays completed, and a session that
-    /// a chat owns stays open.
+    /// Reacts to changes that other programs made to our rows: stops a withdrawn handoff, restores a completed one, and
+    /// reopens a session that a chat or a terminal owns.
     pub(super) async fn yield_to_others(&mut self) -> Result<(), StoreError> {
         let context = self.context.clone();
         let notes = move |handoff: &Handoff| {
@@ -48,7 +49,7 @@ impl Queue {
             pipeline::failure_notes(&context, handoff, reason)
         };
         let (closed, outcome) = self.context.store.close_overtaken(notes).await;
-        let mut outcome = self.heard(outcome);
+        let mut outcome = self.report_progress(outcome);
         for (handoff, notes) in closed {
             self.handle.cancel(handoff.id);
             tracing::warn!(
@@ -65,28 +66,26 @@ impl Queue {
                 handoff.platform.clone(),
                 handoff.error.clone(),
             );
-            for note in notes {
-                self.context.chat_queue.post(note);
-            }
+            empty_thread::delete_or_note(&self.context, &handoff, notes);
         }
         let (store, now) = (&self.context.store, clock::now());
-        match self.heard(store.restore_completed(now - LATE_TIMEOUT_SECONDS).await) {
+        match self.report_progress(store.restore_completed(now - LATE_TIMEOUT_SECONDS).await) {
             Ok(sessions) => {
                 for session in sessions {
                     tracing::info!(
                         session,
-                        "completed again: another program timed out after the end of the handoff"
+                        "handoff state restored to completed: another program timed out after its end"
                     );
                 }
             }
             Err(error) => outcome = outcome.and(Err(error)),
         }
-        match self.heard(store.reopen_handed_off(now - GUARD_SECONDS).await) {
+        match self.report_progress(store.reopen_handed_off(now - GUARD_SECONDS).await) {
             Ok(sessions) => {
                 for session in sessions {
                     tracing::info!(
                         session,
-                        "reopened: a chat or a terminal owns this session, another program only left it"
+                        "session reopened: another program ended it while a chat or a terminal owns it"
                     );
                 }
             }
@@ -108,9 +107,9 @@ impl Queue {
         });
     }
 
-    /// Looks at pending rows until there is enough to do. Rows that have to wait hide none of those behind them.
+    /// Reads pending rows until the backlog is long enough. Rows that have to wait do not hide the rows behind them.
     pub(super) async fn scan_pending(&mut self) -> Result<(), StoreError> {
-        // A little more than can start at once, so that a burst is not read again for each of its rows.
+        // More than can start at once, so that a burst is not read again for each of its rows.
         let enough = self.config.parallel * 4;
         let (mut page, mut seen) = (enough, HashSet::new());
         let mut outcome = Ok(());
@@ -123,7 +122,7 @@ impl Queue {
                 !is_taken && !seen.contains(&row.session_id) && !connecting.contains(&row.platform)
             })?;
             let full = rows.len() == page;
-            // A request that came before the last one of its session has quite ended: look once more when it has.
+            // A request may arrive before the last one of its session has ended. The next pass reads it.
             self.more = full || met_taken;
             seen.extend(rows.iter().map(|row| row.session_id.clone()));
             outcome = outcome.and(self.consider(rows).await);
@@ -134,10 +133,10 @@ impl Queue {
         }
     }
 
-    /// Puts pending rows that can run into the backlog and fails those that never can. One whose row cannot be changed costs
-    /// the others nothing.
+    /// Puts pending rows that can run into the backlog, and fails those that never can. A row that cannot be changed
+    /// does not delay the others.
     pub(super) async fn consider(&mut self, rows: Vec<Pending>) -> Result<(), StoreError> {
-        let (mut outcome, mut hopeless) = (Ok(()), Vec::new());
+        let (mut outcome, mut unservable) = (Ok(()), Vec::new());
         for row in rows {
             match self.is_taken(&row.session_id) {
                 Ok(true) => {
@@ -156,27 +155,27 @@ impl Queue {
             };
             match (waits, self.context.platforms.availability(&row.platform)) {
                 (Err(error), _) => outcome = outcome.and(Err(error)),
-                // The end of that turn, or the clock, comes back to it.
+                // The end of that turn, or the clock, reads it again.
                 (Ok(true), Availability::Up) => self.after_turns = true,
                 (Ok(false), Availability::Up) => self.enqueue(Work::Pending(row.session_id)),
-                // Its platform's change, or the clock, comes back to it.
+                // A change of its platform, or the clock, reads it again.
                 (_, Availability::Connecting(_)) => {}
-                // Another daemon may serve it. The clock comes back to it.
+                // Another daemon may serve it. The clock reads it again.
                 (_, other) if is_left_to_others(&row, &other) => {
                     self.waiting_since(&row.session_id);
                 }
-                (_, other) => hopeless.push((unavailable(&row.platform, &other), row)),
+                (_, other) => unservable.push((unavailable(&row.platform, &other), row)),
             }
         }
-        // Those that can run do not wait for the others.
+        // Rows that can run do not wait for the others.
         self.start_work();
-        for (reason, row) in hopeless {
+        for (reason, row) in unservable {
             let done = self
-                .turn_away(&row.session_id, &row.platform, &reason)
+                .fail_pending(&row.session_id, &row.platform, &reason)
                 .await;
             let locked = matches!(done, Err(StoreError::Busy(_)));
             outcome = outcome.and(done);
-            // The lock holds for all rows.
+            // A locked database is locked for all rows.
             if locked {
                 break;
             }
@@ -190,7 +189,7 @@ impl Queue {
         Ok(here || turn_elsewhere(&self.context.store, session_id)?.is_some())
     }
 
-    /// Whether this session is in the backlog or at work. It may have been put there before compression split it.
+    /// Whether this session is in the backlog or at work, under any id of its lineage: compression may have split it.
     fn is_taken(&self, session_id: &str) -> Result<bool, StoreError> {
         let lineage = self.context.store.lineage(session_id)?;
         Ok(lineage.iter().any(|id| self.taken.contains(id)))
@@ -202,8 +201,8 @@ impl Queue {
         self.backlog.push_back(work);
     }
 
-    /// Fails a pending row that cannot be run. An error is a reason to try again soon.
-    async fn turn_away(
+    /// Fails a pending row that cannot run. Retry on an error.
+    async fn fail_pending(
         &mut self,
         session_id: &str,
         platform: &str,
@@ -214,7 +213,7 @@ impl Queue {
             .store
             .withdraw_handoff(session_id, reason)
             .await;
-        match self.heard(withdrawn) {
+        match self.report_progress(withdrawn) {
             Ok(true) => {}
             Ok(false) => {
                 self.first_seen.remove(session_id);
@@ -223,7 +222,7 @@ impl Queue {
             Err(error) if error.is_transient() => return Err(error),
             Err(error) => {
                 if self.stuck.insert(session_id.to_owned()) {
-                    tracing::error!(%error, session = session_id, platform, "a request that cannot run could not be failed");
+                    tracing::error!(%error, session = session_id, platform, "unservable request could not be failed");
                 }
                 return Ok(());
             }
@@ -253,7 +252,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Rows wait for a platform that is still connecting, or for another daemon, but not for ever.
+    /// Fails rows that have waited too long for a platform that is connecting, or for another daemon.
     pub(super) async fn check_waiting(&mut self) -> Result<(), StoreError> {
         let platforms = self.context.platforms.clone();
         let rows = self.context.store.pending_handoffs(MOST_WAITING, |row| {
@@ -275,7 +274,7 @@ impl Queue {
             let reason = unavailable(&row.platform, &availability);
             let reason = format!("{reason} (waited {} s)", waited.as_secs());
             let done = self
-                .turn_away(&row.session_id, &row.platform, &reason)
+                .fail_pending(&row.session_id, &row.platform, &reason)
                 .await;
             let locked = matches!(done, Err(StoreError::Busy(_)));
             outcome = outcome.and(done);
@@ -286,9 +285,9 @@ impl Queue {
         outcome
     }
 
-    /// Rows that run without anybody at work on them are resumed.
+    /// Queues running rows whose owner is gone.
     pub(super) async fn scan_orphans(&mut self) -> Result<(), StoreError> {
-        for row in self.heard(self.context.store.running_handoffs().await)? {
+        for row in self.report_progress(self.context.store.running_handoffs().await)? {
             if self.is_taken(&row.session_id)? || !self.is_abandoned(&row) {
                 continue;
             }
@@ -306,12 +305,12 @@ impl Queue {
     fn is_abandoned(&mut self, row: &Orphan) -> bool {
         let now = clock::now();
         let ownerless = match (&row.journal, row.owner.as_deref()) {
-            // Another program's: no lease tells when it died, so it gets time from when it was first seen here.
+            // Another program's row has no lease. Its grace period begins when it is first seen here.
             (None, _) => self.waiting_since(&row.session_id).elapsed() >= self.config.orphan_grace,
             (Some(_), None) => true,
-            // Ours, and yet nobody here is at it: its worker must have come to grief.
+            // It is ours, but no worker has it: its worker must have failed.
             (Some(_), Some(owner)) if owner == self.identity.to_string() => true,
-            // A lease that ends later than any could was given by a wrong clock.
+            // A lease longer than any that we give comes from a wrong clock.
             (Some(_), Some(owner)) => {
                 let longest = now + self.config.lease.as_secs_f64().max(86_400.0);
                 Identity::is_gone(owner)
@@ -321,9 +320,9 @@ impl Queue {
             }
         };
         let patience = match self.context.platforms.availability(&row.platform) {
-            // What a fresh request would get.
+            // As long as a new request waits.
             Availability::Connecting(_) => self.config.pickup_timeout,
-            // The daemon that served it may come back.
+            // The daemon that served it may return.
             Availability::Off(_) | Availability::Unknown => self.config.orphan_grace,
             Availability::Up | Availability::NoHome => return ownerless,
         };
@@ -331,7 +330,7 @@ impl Queue {
     }
 }
 
-/// Whether another program asks for a platform that this daemon does not serve.
+/// Whether another program requests a platform that this daemon does not serve.
 fn is_left_to_others(row: &Pending, availability: &Availability) -> bool {
     row.foreign && matches!(availability, Availability::Off(_) | Availability::Unknown)
 }

@@ -1,12 +1,12 @@
-//! A place to stop for the tests that kill a daemon between two steps.
+//! Pauses a handoff before or after the commit of a stage, so that a test can kill the daemon there.
 //!
-//! Only debug builds have it: `HERMESD_PAUSE_AT=before:bound` (or `after:bound`) makes the daemon write
-//! `paused` into its home there and go no further with that handoff. A release build contains none of this.
+//! Only debug builds have this. With `HERMESD_PAUSE_AT=before:bound` (or `after:bound`) the daemon writes the file
+//! `paused` to its home there and does not continue that handoff.
 
 use crate::domain::HandoffStage;
 use std::path::Path;
 
-/// Between doing a thing and committing it, or right behind the commit.
+/// Between the effect of a stage and its commit, or right after the commit.
 #[derive(Debug, Clone, Copy)]
 pub enum Side {
     Before,

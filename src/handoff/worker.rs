@@ -1,4 +1,4 @@
-//! One row at work: how it is claimed, how others stop it, and how the queue learns that it has ended.
+//! Works on one row: claims it, runs its pipeline, lets others cancel it, and reports its end to the queue.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,20 +13,20 @@ use crate::handoff::pipeline::{self, Context};
 use crate::store::retry_while_busy;
 use crate::store::{Claim, Orphan, Pending, StoreError};
 
-/// What the rest of the daemon holds of the queue.
+/// The queue's interface for the rest of the daemon.
 #[derive(Clone, Default)]
 pub struct Handle {
     pub(super) wake: Arc<Notify>,
-    /// Rows that need not be looked for.
+    /// New requests of this daemon, so that the queue need not search for them.
     asked: Arc<Mutex<Vec<Pending>>>,
     pub(super) foreign: Arc<Notify>,
-    /// Some handoff of this daemon has ended.
+    /// Notified when a handoff of this daemon ends.
     ends: Arc<Notify>,
     running: Arc<Mutex<HashMap<i64, CancellationToken>>>,
 }
 
 impl Handle {
-    /// This daemon has written a pending row.
+    /// Tells the queue that this daemon has written a pending row.
     pub fn requested(&self, handoff: &Handoff) {
         let asked = Pending {
             session_id: handoff.session_id.clone(),
@@ -50,12 +50,12 @@ impl Handle {
         )
     }
 
-    /// Another program has written to the database.
+    /// Tells the queue that another program has written to the database.
     pub fn wake_foreign(&self) {
         self.foreign.notify_one();
     }
 
-    /// Stops the work on a handoff whose cancellation stands in the store.
+    /// Stops the work on a handoff. The caller has recorded the cancellation in the store.
     pub fn cancel(&self, id: i64) {
         if let Some(token) = self.locked(|running| running.get(&id).cloned()) {
             token.cancel();
@@ -76,7 +76,7 @@ impl Handle {
     }
 }
 
-/// A row to take: freshly pending, or left behind by somebody.
+/// A row to claim: a pending one, or a running one whose owner is gone.
 #[derive(Debug, Clone)]
 pub(super) enum Work {
     Pending(String),
@@ -92,7 +92,7 @@ impl Work {
     }
 }
 
-/// A place among the handoffs that run at one time. One that only waits for another gives it up meanwhile.
+/// The right to run, which a limited number of handoffs have at one time. A handoff that only waits gives it up.
 pub(super) struct Slot {
     slots: Arc<Semaphore>,
     permit: Option<OwnedSemaphorePermit>,
@@ -100,7 +100,7 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// `None`: all are taken.
+    /// `None`: no slot is free.
     pub(super) fn free(slots: &Arc<Semaphore>, handle: &Handle) -> Option<Slot> {
         Some(Slot {
             permit: Some(slots.clone().try_acquire_owned().ok()?),
@@ -127,7 +127,7 @@ impl Slot {
     }
 }
 
-/// Tells the queue that a session's work has ended, also when a stage panics: else the session would be taken for ever.
+/// Tells the queue that a session's work has ended, even if a stage panics. Otherwise the session would stay taken.
 pub(super) struct Done {
     pub(super) session_id: String,
     pub(super) done: mpsc::UnboundedSender<String>,
@@ -136,13 +136,13 @@ pub(super) struct Done {
 
 impl Drop for Done {
     fn drop(&mut self) {
-        // Free before the queue looks for more work.
+        // Frees the slot before the queue looks for more work.
         self.slot.permit = None;
         let _ = self.done.send(std::mem::take(&mut self.session_id));
     }
 }
 
-/// Claims the row and walks it through its stages.
+/// Claims the row and runs its pipeline.
 pub(super) async fn perform(
     context: &Context,
     handle: &Handle,
@@ -150,13 +150,13 @@ pub(super) async fn perform(
     (owner, lease): (String, Duration),
     slot: &mut Slot,
 ) {
-    // A lock of another program delays the claim: nothing else may come back to this row.
+    // Another program's lock delays the claim. The claim is retried here, since the queue may not find this row again.
     let claim = || claim(context, &work, &owner, lease);
     let claim: Claim = match retry_while_busy(&context.shutdown.draining, claim).await {
         Ok(Some(claim)) => claim,
         Ok(None) | Err(StoreError::Cancelled) => return,
         Err(error) => {
-            tracing::warn!(%error, session = work.session_id(), "a handoff could not be claimed; it is tried again");
+            tracing::warn!(%error, session = work.session_id(), "handoff not claimed, will retry");
             return;
         }
     };
@@ -169,7 +169,7 @@ pub(super) async fn perform(
     pipeline::run(context, claim, &cancel, slot).await;
 }
 
-/// `None`: another program or owner was faster.
+/// `None`: another program or owner has claimed it.
 async fn claim(
     context: &Context,
     work: &Work,

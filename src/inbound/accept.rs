@@ -15,12 +15,13 @@ use crate::journal_ids;
 use crate::metrics::MessageOutcome;
 use crate::platform::{
     ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, MessageFacts, OutboundMessage,
+    Priority,
 };
 use crate::store::retry_while_busy;
 use crate::store::{Inbound, NewInbound, StoreError};
 use crate::visible_text::markdown;
 
-/// The buttons of a list of sessions bring this back, with the session's id.
+/// Begins the data of a button in a list of sessions. The session's id follows.
 pub(super) const RESUME: &str = "resume";
 
 #[async_trait]
@@ -40,6 +41,9 @@ impl Inbox for Chats {
 impl Inner {
     async fn accept_message(self: &Arc<Self>, said: InboundMessage) -> Result<(), StoreError> {
         let source = &said.source;
+        if let Some(platform) = self.platforms.adapter(&source.platform) {
+            platform.thread_is_used(source);
+        }
         let verdict = self.judge(&said).await?;
         if verdict == Verdict::Ignored {
             return Ok(());
@@ -47,16 +51,18 @@ impl Inner {
         match self.decide_on_sender(&said).await? {
             Decision::Allowed => {}
             Decision::Stranger => {
-                self.metrics.met(&source.platform, MessageOutcome::Stranger);
+                self.metrics
+                    .count_inbound(&source.platform, MessageOutcome::Stranger);
                 return self.offer_pairing(source).await;
             }
             Decision::Denied => {
-                self.metrics.met(&source.platform, MessageOutcome::Denied);
+                self.metrics
+                    .count_inbound(&source.platform, MessageOutcome::Denied);
                 tracing::debug!(
                     platform = source.platform,
                     chat = source.chat_id,
                     user = source.user_id,
-                    "a message of somebody who is not allowed was passed over"
+                    "message ignored, its sender is not allowed"
                 );
                 return Ok(());
             }
@@ -75,21 +81,23 @@ impl Inner {
         let accept = || self.store.accept_inbound(&key, source, new.clone());
         let Some(inbound) = retry_while_busy(&self.stop, accept).await? else {
             self.metrics
-                .met(&source.platform, MessageOutcome::Duplicate);
+                .count_inbound(&source.platform, MessageOutcome::Duplicate);
             tracing::debug!(
                 platform = source.platform,
                 inbound = new.message_id,
-                "a message came twice"
+                "message received twice"
             );
             return Ok(());
         };
-        self.metrics.met(&source.platform, MessageOutcome::Accepted);
+        self.metrics
+            .count_inbound(&source.platform, MessageOutcome::Accepted);
+        self.outbox.person_wrote(source);
         match self.rules.get().chats.backlog_age {
             Some(age) if clock::now() - said.at > age.as_secs_f64() => {
                 self.skip_old(&inbound).await
             }
             _ => {
-                // The chat is answered again: the next absence is told of anew.
+                // The chat is answered again. After the next absence it gets a new note.
                 self.passed_over().remove(&inbound.session_key);
                 self.queue_inbound(inbound, said.at).await;
                 Ok(())
@@ -97,7 +105,7 @@ impl Inner {
         }
     }
 
-    /// What the rules of the platform say about a message.
+    /// Applies the rules of the platform to a message.
     async fn judge(&self, said: &InboundMessage) -> Result<Verdict, StoreError> {
         let rules = self.rules.get().of_platform(&said.source.platform);
         let before = match policy::names_chats(&rules) && said.source.chat_type != ChatType::Dm {
@@ -107,10 +115,10 @@ impl Inner {
         Ok(policy::judge(&rules, said, before.as_ref()))
     }
 
-    /// Whether the sender of a message may talk. The rule that lets bots talk is enough for a bot.
+    /// Whether the sender of a message may talk. A bot needs only the rule for bots.
     async fn decide_on_sender(&self, said: &InboundMessage) -> Result<Decision, StoreError> {
         let rules = self.rules.get().of_platform(&said.source.platform);
-        if said.facts.from_bot && policy::hears_bot(&rules, &said.facts) {
+        if said.facts.from_bot && policy::answers_bot(&rules, &said.facts) {
             return Ok(Decision::Allowed);
         }
         self.decide(&said.source, &said.facts.roles).await
@@ -150,14 +158,15 @@ impl Inner {
         Ok(retry_while_busy(&self.stop, live).await?.is_some())
     }
 
-    /// A conversation that stands under a former key of this chat is moved to the right one before its first message.
+    /// Moves a conversation under a former key of this chat to its present key.
     async fn adopt_former(&self, source: &Source, key: &str) -> Result<(), StoreError> {
         let known = || self.store.has_entry(key);
         if retry_while_busy(&self.stop, known).await? {
             return Ok(());
         }
         let mut former = former_keys(source, &self.keys);
-        // Where each person has a session of their own, not everyone may take what was handed to the whole chat.
+        // If each person has a session of their own, a conversation of the whole chat needs the right to other
+        // sessions.
         if self.keys.is_per_person(source) && !self.may(source, Right::OtherSessions).await? {
             former.retain(|former| former.made == FormerChat::WithoutWorkspace);
         }
@@ -167,13 +176,13 @@ impl Inner {
                 session,
                 from,
                 key,
-                "a conversation was moved to the key of its chat"
+                "conversation moved to the key of its chat"
             );
         }
         Ok(())
     }
 
-    /// Where several people share a conversation, the agent is told who speaks.
+    /// Adds the author's name if several people share the conversation.
     fn signed(&self, source: &Source, text: String) -> String {
         match signature(source) {
             Some(name) if self.keys.is_shared(source) && !text.starts_with('/') => {
@@ -184,7 +193,7 @@ impl Inner {
     }
 
     async fn offer_pairing(self: &Arc<Self>, source: &Source) -> Result<(), StoreError> {
-        let ask = || self.store.ask_to_pair(source, stranger);
+        let ask = || self.store.ask_to_pair(source, pairing_note);
         if let Some(note) = retry_while_busy(&self.stop, ask).await? {
             tracing::info!(
                 message_id = journal_ids::PAIRING_ASKED,
@@ -192,25 +201,25 @@ impl Inner {
                 chat = source.chat_id,
                 user = source.user_id,
                 name = source.user_name,
-                "somebody unknown asks to be let in: hermesctl pair"
+                "unknown person asks for access, approve with hermesctl pair"
             );
             self.post(note);
         }
         Ok(())
     }
 
-    /// A message that waited too long for a daemon to be there. The chat is told once.
+    /// Ends a message that is too old to be answered. The chat gets one note about it.
     async fn skip_old(self: &Arc<Self>, inbound: &Inbound) -> Result<(), StoreError> {
         let first = self.passed_over().insert(inbound.session_key.clone());
         if first {
-            let said = "I was away for a long time. What was said here meanwhile is not answered; say it again if it still matters.";
+            let said = "I was away for a long time. Messages from that time are not answered. Send them again if they still matter.";
             return self.dismiss(inbound, said.to_owned()).await;
         }
-        let keep = || self.store.dismiss_inbound(inbound.id, Vec::new());
-        retry_while_busy(&self.stop, keep).await.map(drop)
+        let store = || self.store.dismiss_inbound(inbound.id, Vec::new());
+        retry_while_busy(&self.stop, store).await.map(drop)
     }
 
-    /// What only waits is changed with its message; what is answered already stays answered.
+    /// Changes a message that still waits. An edit of an answered message changes nothing.
     async fn accept_edit(&self, changed: InboundMessage) -> Result<(), StoreError> {
         if self.judge(&changed).await? == Verdict::Ignored
             || self.decide_on_sender(&changed).await? != Decision::Allowed
@@ -226,7 +235,7 @@ impl Inner {
             platform = source.platform,
             inbound = message_id,
             changed,
-            "a message was changed"
+            "message edited"
         );
         Ok(())
     }
@@ -255,19 +264,19 @@ impl Inner {
                     ..MessageFacts::default()
                 },
             };
-            // Some platforms wait only a few seconds for this, so it does not wait for the store.
+            // Some platforms wait only a few seconds for this, so it comes before the store.
             self.acknowledge_button(press.clone(), "", None);
             self.accept_message(said).await?;
             let text = markdown(&press.text);
             self.tracker.spawn(self.clone().remove_buttons(press, text));
             return Ok(());
         }
-        self.hear_choice(press);
+        self.accept_choice(press);
         Ok(())
     }
 
-    /// Shows the person who pressed a button what came of it, and with `text` removes the buttons. The next message does
-    /// not wait for it.
+    /// Shows `said` to the person who pressed a button. With `text`, replaces the message and removes its buttons.
+    /// Returns at once.
     pub(super) fn acknowledge_button(
         self: &Arc<Self>,
         press: ButtonPress,
@@ -280,9 +289,9 @@ impl Inner {
         let (inner, said) = (self.clone(), said.to_owned());
         self.tracker.spawn(async move {
             if press.handle.secret().is_none() {
-                tracing::debug!("the platform no longer waits for the answer to a button");
+                tracing::debug!("button press can no longer be acknowledged");
             } else if let Err(error) = platform.acknowledge_button(&press.handle, &said).await {
-                tracing::debug!(%error, "the press of a button was not answered");
+                tracing::debug!(%error, "button press not acknowledged");
             }
             if let Some(text) = text {
                 inner.remove_buttons(press, text).await;
@@ -290,15 +299,17 @@ impl Inner {
         });
     }
 
-    /// Changes the message to one without buttons.
+    /// Edits the message to `text` without buttons.
     async fn remove_buttons(self: Arc<Self>, press: ButtonPress, text: String) {
         let Some(platform) = self.platforms.adapter(&press.source.platform) else {
             return;
         };
-        let what = OutboundMessage::from(text.as_str());
-        platform.ready_for(&press.source).await;
+        let what = OutboundMessage {
+            priority: Priority::Question,
+            ..text.as_str().into()
+        };
         if let Err(error) = platform.edit(&press.source, &press.message_id, what).await {
-            tracing::debug!(%error, "the buttons were not removed");
+            tracing::debug!(%error, "buttons not removed");
         }
     }
 }
@@ -309,16 +320,16 @@ fn signature(source: &Source) -> Option<String> {
     Some(format!("[{name}] "))
 }
 
-/// What was said, without who said it.
+/// The text without the author's name.
 pub(super) fn unsigned(inbound: &Inbound) -> &str {
     let signed = signature(&inbound.source);
     let words = signed.and_then(|name| inbound.text.strip_prefix(&name));
     words.unwrap_or(&inbound.text)
 }
 
-/// What somebody unknown is told.
-fn stranger(code: &str) -> String {
+/// The answer to an unknown person.
+fn pairing_note(code: &str) -> String {
     format!(
-        "I do not know you yet. Whoever runs this bot can let you in, within an hour, with\n\n`hermesctl pair approve {code}`"
+        "I do not know you yet. The owner of this bot can give you access within an hour:\n\n`hermesctl pair approve {code}`"
     )
 }

@@ -1,4 +1,4 @@
-//! Who may talk to the agent. Nobody, unless somebody has said so.
+//! Decides who may talk to the agent. By default no one may.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::store::{Store, StoreError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {
     Allowed,
-    /// Unknown, and offered a code to be let in with.
+    /// Unknown. The person gets a pairing code.
     Stranger,
     Denied,
 }
@@ -27,9 +27,9 @@ pub struct AccessPolicy {
 #[derive(Debug, Clone)]
 pub(super) struct PlatformAccess {
     pub(super) access: Access,
-    /// Who configures a private chat as the home lets its person in.
+    /// The configured home. If it is a private chat, its person may talk.
     pub(super) home_chat: Option<String>,
-    /// How to compare people, where they have several ids.
+    /// Compares ids on platforms where people have several.
     pub(super) whatsapp: Option<WhatsAppIds>,
 }
 
@@ -54,7 +54,7 @@ impl AccessPolicy {
         }
     }
 
-    /// `roles`: those of the person that count for this chat.
+    /// Decides about the sender. `roles` are the sender's roles that count for this chat.
     pub(super) fn decide(
         &self,
         store: &Store,
@@ -63,7 +63,7 @@ impl AccessPolicy {
     ) -> Result<Decision, StoreError> {
         let platform_access = self.platforms.get(&source.platform);
         let by_role = platform_access.is_some_and(|access| access.allows_role(source, roles));
-        // The socket has checked who writes there.
+        // The control socket has checked the client.
         if source.platform == local::NAME || by_role || self.is_allowed(store, source)? {
             return Ok(Decision::Allowed);
         }
@@ -76,7 +76,7 @@ impl AccessPolicy {
         })
     }
 
-    /// Whether a list, a pairing or the home lets this person in.
+    /// Whether a list, a pairing or the home allows this person.
     pub(super) fn is_allowed(&self, store: &Store, source: &Source) -> Result<bool, StoreError> {
         let Some(platform_access) = self.platforms.get(&source.platform) else {
             return Ok(false);
@@ -105,7 +105,7 @@ impl PlatformAccess {
     fn allows(&self, source: &Source) -> bool {
         let access = &self.access;
         let private = source.chat_type == ChatType::Dm;
-        if !private && !self.hears_group(source) {
+        if !private && !self.serves_group(source) {
             return false;
         }
         if access.everyone || self.is_private_home(source) {
@@ -115,7 +115,7 @@ impl PlatformAccess {
         if !private && (all(&access.chats) || lists_chat(&access.chats, source)) {
             return true;
         }
-        // What is posted to a channel has no author: its members may only read there, and its admins are its owner's choice.
+        // Posts of a channel have no author. Only its admins can post there, and the channel's owner chooses them.
         if source.chat_type == ChatType::Channel {
             return self.is_home_chat(source);
         }
@@ -132,12 +132,12 @@ impl PlatformAccess {
 
     /// Whether one of these roles lets a person talk.
     fn allows_role(&self, source: &Source, roles: &BTreeSet<String>) -> bool {
-        let heard = source.chat_type == ChatType::Dm || self.hears_group(source);
-        heard && !self.access.roles.is_disjoint(roles)
+        let served = source.chat_type == ChatType::Dm || self.serves_group(source);
+        served && !self.access.roles.is_disjoint(roles)
     }
 
-    /// Whether a group is listened to. It lets nobody in by itself.
-    fn hears_group(&self, source: &Source) -> bool {
+    /// Whether the bot answers in this group at all. The list of groups allows no person by itself.
+    fn serves_group(&self, source: &Source) -> bool {
         let Some(groups) = &self.access.groups else {
             return true;
         };
@@ -151,7 +151,7 @@ impl PlatformAccess {
         source.chat_id.is_some() && source.chat_id == self.home_chat
     }
 
-    /// Whether this is the private chat that is configured as the home, by its own id or by its person's.
+    /// Whether this is the private chat that is configured as the home, by its own id or by its person's id.
     pub(super) fn is_private_home(&self, source: &Source) -> bool {
         let Some(home) = self.home_chat.as_deref() else {
             return false;
@@ -163,7 +163,7 @@ impl PlatformAccess {
                 .any(|id| self.are_same(home, id))
     }
 
-    /// Whether both ids are the same person's.
+    /// Whether both ids belong to the same person.
     pub(super) fn are_same(&self, one: &str, other: &str) -> bool {
         match &self.whatsapp {
             Some(ids) => one == other || ids.are_same(one, other),
@@ -171,14 +171,14 @@ impl PlatformAccess {
         }
     }
 
-    /// The ids that a person is known by.
+    /// The ids of the sender.
     pub(super) fn ids_of<'a>(&self, source: &'a Source) -> impl Iterator<Item = &'a str> {
         let ids = [&source.user_id, &source.user_id_alt];
         ids.into_iter().flatten().map(String::as_str)
     }
 }
 
-/// Whether a list names the chat. On Signal it does so without the prefix of groups.
+/// Whether a list names the chat. A list may name groups of Signal without their prefix.
 fn lists_chat(chats: &BTreeSet<String>, source: &Source) -> bool {
     let ids = [&source.chat_id, &source.chat_id_alt];
     let mut ids = ids.into_iter().flatten().map(String::as_str);
@@ -242,7 +242,7 @@ mod tests {
             (ChatType::Group, "-5", None, true),
             (ChatType::Channel, "-5", Some("-5"), true),
             (ChatType::Group, "-1", Some("9"), false),
-            // A private chat with the id of a group is nobody's.
+            // The list of groups does not allow a private chat with the same id.
             (ChatType::Dm, "-5", Some("-5"), false),
         ] {
             let source = said(chat_type, chat, user);
@@ -278,9 +278,9 @@ mod tests {
             assert_eq!(signal(listed).allows(&mine), heard, "{listed:?}");
             assert!(!signal(listed).allows(&strangers), "{listed:?}");
         }
-        // In private chats the list says nothing.
+        // The list does not apply to private chats.
         assert!(signal(&[]).allows(&said(ChatType::Dm, "+1", Some("+1"))));
-        // The group that is the home is heard.
+        // The group that is the home is served.
         let mut at_home = signal(&[]);
         at_home.home_chat = Some("group:abc=".into());
         assert!(at_home.allows(&mine) && !at_home.allows(&strangers));

@@ -1,4 +1,4 @@
-//! One message of a chat and its answer: the turn, its end in the transcript, and what is to be sent.
+//! Answers one message of a chat: runs the turn, records its end in the transcript, and returns the messages to send.
 
 use std::sync::Arc;
 
@@ -19,21 +19,21 @@ use crate::store::{
 };
 use crate::turn::{SessionLock, Streamed, TurnError};
 
-/// What became of a turn.
-struct Turn {
+/// The result of a turn.
+struct ChatTurn {
     reply: Result<Reply, TurnError>,
-    /// What was said of the reply by then.
+    /// The text that was streamed.
     partial: String,
-    /// Somebody asked for it to stop.
+    /// A person stopped it.
     stopped: bool,
-    /// What the chat was shown of it.
+    /// The preview in the chat.
     draft: Draft,
 }
 
-impl Turn {
-    /// One that did not have to be run.
-    fn known(reply: Result<Reply, TurnError>, inbound: &Inbound) -> Turn {
-        Turn {
+impl ChatTurn {
+    /// A result without a run.
+    fn known(reply: Result<Reply, TurnError>, inbound: &Inbound) -> ChatTurn {
+        ChatTurn {
             reply,
             partial: String::new(),
             stopped: false,
@@ -42,15 +42,15 @@ impl Turn {
     }
 }
 
-/// Logs a failure that no turn was run for.
-fn told(error: TurnError) -> TurnError {
-    tracing::error!(message_id = journal_ids::TURN_FAILED, %error, "a turn failed");
+/// Logs a failure that `Turns::run` has not logged.
+fn log_failure(error: TurnError) -> TurnError {
+    tracing::error!(message_id = journal_ids::TURN_FAILED, %error, "turn failed");
     error
 }
 
 impl Inner {
-    /// Runs the turn and returns what is to be sent. `None`: it is answered already, or the daemon stops and it will be
-    /// answered after the next start.
+    /// Runs the turn and returns the messages to send. `None`: the message is already answered, or the daemon stops and
+    /// the next start answers it.
     pub(super) async fn answer(
         self: &Arc<Self>,
         inbound: &Inbound,
@@ -61,40 +61,46 @@ impl Inner {
         let platform = &inbound.source.platform;
         let choose = || async { self.turns.agent_of(session_id, platform) };
         let agent = retry_while_busy(stop, choose).await?;
-        let scribe = agent
+        let transcript_writer = agent
             .as_ref()
-            .map_or(TranscriptWriter::Daemon, |(_, scribe)| *scribe);
-        lock.share(self.store.turn_lease(session_id, platform, scribe));
+            .map_or(TranscriptWriter::Daemon, |(_, transcript_writer)| {
+                *transcript_writer
+            });
+        lock.share(
+            self.store
+                .turn_lease(session_id, platform, transcript_writer),
+        );
         let store = &lock.store(&self.store);
         let cancel = stop.child_token();
         let stoppable = self.stoppable(inbound, cancel.clone());
-        let begin = || store.begin_inbound(inbound.id, session_id, scribe);
+        let begin = || store.begin_inbound(inbound.id, session_id, transcript_writer);
         let begun = self.when_free(inbound, &lock, &cancel, begin).await?;
-        // What a recovery and its own dispatch both found is answered once.
+        // Recovery may queue a message that is queued already. It is answered once.
         let Some(begun) = begun.flatten() else {
             return Ok(None);
         };
-        // It may have been changed, or its chat have moved, until now.
+        // It may have been edited, or its chat may have moved, meanwhile.
         let said = retry_while_busy(stop, || async { store.inbound(inbound.id) }).await?;
         let inbound = said.as_ref().unwrap_or(inbound);
         let turn = match (agent, begun) {
-            (Err(error), _) => Turn::known(Err(told(error)), inbound),
+            (Err(error), _) => ChatTurn::known(Err(log_failure(error)), inbound),
             (Ok((agent, _)), TurnStart::Ask(row)) => {
                 let asked = self.ask(inbound, session_id, &lock, agent, row, &cancel);
                 asked.await?
             }
-            (_, TurnStart::Asked(Some(reply))) => Turn::known(Ok(Reply::from(reply)), inbound),
-            // It may have done things already: whether it is to do them again is for the person to say.
+            (_, TurnStart::Asked(Some(reply))) => ChatTurn::known(Ok(Reply::from(reply)), inbound),
+            // The agent may have acted already. The person decides whether to repeat that.
             (_, TurnStart::Asked(None)) => {
-                let interrupted = TurnError::Agent("it was interrupted at its work".into());
-                Turn::known(Err(told(interrupted)), inbound)
+                let interrupted = TurnError::Agent("it was interrupted".into());
+                ChatTurn::known(Err(log_failure(interrupted)), inbound)
             }
         };
         if matches!(turn.reply, Err(TurnError::Cancelled)) && stop.is_cancelled() {
             return Ok(None);
         }
         drop(stoppable);
-        self.keep(store, inbound, session_id, turn).await.map(Some)
+        let recorded = self.record(store, inbound, session_id, turn).await;
+        recorded.map(Some)
     }
 
     async fn ask(
@@ -105,7 +111,7 @@ impl Inner {
         agent: Arc<dyn Agent>,
         row: Option<i64>,
         cancel: &CancellationToken,
-    ) -> Result<Turn, StoreError> {
+    ) -> Result<ChatTurn, StoreError> {
         let briefing = || self.store.briefing(session_id, row);
         let Some((session, transcript)) = retry_while_busy(&self.stop, briefing).await? else {
             return Err(StoreError::Conflict(format!(
@@ -142,7 +148,7 @@ impl Inner {
             answer,
             self.show(platform.as_deref(), inbound, &streamed, &done)
         );
-        Ok(Turn {
+        Ok(ChatTurn {
             reply,
             partial: streamed.text(),
             stopped: cancel.is_cancelled(),
@@ -150,7 +156,7 @@ impl Inner {
         })
     }
 
-    /// Shows the chat that an answer is coming, and what there is of it, until `done`. Returns what it was shown.
+    /// Shows the typing indicator and the preview until `done`. Returns the state of the preview.
     async fn show(
         &self,
         platform: Option<&dyn Platform>,
@@ -177,13 +183,13 @@ impl Inner {
         live.draft
     }
 
-    /// The end of the turn in the transcript, and what the person gets.
-    async fn keep(
+    /// Records the end of the turn in the transcript, and returns the messages to send.
+    async fn record(
         &self,
         store: &Store,
         inbound: &Inbound,
         session_id: &str,
-        turn: Turn,
+        turn: ChatTurn,
     ) -> Result<Vec<Delivery>, StoreError> {
         let stop = &self.stop;
         let cwd = retry_while_busy(stop, || async { store.cwd_of(session_id) }).await?;
@@ -197,7 +203,7 @@ impl Inner {
                     Draft::Shown(id) if first.extra.file.is_none() => {
                         first.extra.replaces = Some(id.clone());
                     }
-                    // No text is left for it to become.
+                    // The reply has no text that could replace the preview.
                     Draft::Shown(id) => {
                         let instead = NewDelivery {
                             send_key: format!("{}:draft", to.key),
@@ -225,10 +231,10 @@ impl Inner {
         };
         let reason = match ended {
             Ok((end, sends)) => {
-                let keep = || store.answer_inbound(inbound.id, session_id, &end, sends.clone());
-                match retry_while_busy(stop, keep).await {
-                    Err(StoreError::TurnLost) => told(TurnError::Lost).to_string(),
-                    kept => return kept,
+                let record = || store.answer_inbound(inbound.id, session_id, &end, sends.clone());
+                match retry_while_busy(stop, record).await {
+                    Err(StoreError::TurnLost) => log_failure(TurnError::Lost).to_string(),
+                    recorded => return recorded,
                 }
             }
             Err(reason) => reason,
@@ -240,11 +246,11 @@ impl Inner {
         };
         let sends = send(&text).await;
         let (id, partial) = (inbound.id, &turn.partial);
-        let keep = || store.fail_inbound(id, session_id, &reason, partial, sends.clone());
-        retry_while_busy(stop, keep).await
+        let record = || store.fail_inbound(id, session_id, &reason, partial, sends.clone());
+        retry_while_busy(stop, record).await
     }
 
-    /// From now on `/stop` in this chat cancels this; until what is returned is dropped.
+    /// Lets `/stop` in this chat cancel `cancel` until the returned guard is dropped.
     pub(super) fn stoppable(&self, inbound: &Inbound, cancel: CancellationToken) -> Stoppable<'_> {
         let (key, user_id) = (inbound.session_key.clone(), inbound.source.user_id.clone());
         self.answering()

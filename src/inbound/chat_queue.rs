@@ -1,11 +1,11 @@
-//! The lines of the chats: what was said waits there in order, and each chat has one worker that sees to it.
+//! Queues the messages of each chat. Each chat has one worker, which processes them in order.
 
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 
 use crate::domain::session_key;
 use crate::domain::slash_command::{self, Command, ParsedInput, Place};
-use crate::inbound::questions::Taken;
+use crate::inbound::questions::Matched;
 use crate::inbound::{Chat, Inner, Work};
 use crate::store::retry_while_busy;
 use crate::store::{Delivery, Inbound, StoreError};
@@ -18,7 +18,7 @@ impl Inner {
             tracing::info!(
                 unsent = unsent.len(),
                 unanswered = unanswered.len(),
-                "taking up what was left"
+                "resuming work of the last run"
             );
         }
         for delivery in unsent {
@@ -37,10 +37,8 @@ impl Inner {
         self.add_work(&key, |chat| chat.unsent.push_back(delivery));
     }
 
-    /// A message that is kept goes into its chat's line; one that stops the answer before it, or asks what becomes of it,
-    /// does not wait for that answer.
-    ///
-    /// `at`: when it was sent.
+    /// Queues a stored message for its chat. `/stop`, and `/status` during an answer, do not wait in the queue. `at` is
+    /// the time when it was sent.
     pub(super) async fn queue_inbound(self: &Arc<Self>, inbound: Inbound, at: f64) {
         let typed = slash_command::read(&inbound.text, Place::Chat);
         let at_once = match typed {
@@ -55,25 +53,25 @@ impl Inner {
             let inner = self.clone();
             self.tracker.spawn(async move {
                 if let Err(error) = inner.handle(inbound.id).await {
-                    tracing::error!(%error, inbound = inbound.id, "it waits for the next start");
+                    tracing::error!(%error, inbound = inbound.id, "will process the message at next start");
                 }
             });
             return;
         }
-        // Here and now, so that no message overtakes another.
-        let heard = match is_words {
-            true => self.hear_answer(&inbound, at).await,
-            false => Ok(Taken::Message(None)),
+        // Before the next event is accepted, so that no message overtakes another.
+        let matched = match is_words {
+            true => self.match_answer(&inbound, at).await,
+            false => Ok(Matched::Message(None)),
         };
-        match heard {
-            Ok(Taken::Answer) => {}
-            Ok(Taken::Message(None)) | Err(StoreError::Cancelled) => self.push(&inbound),
-            Ok(Taken::Message(Some(note))) => {
+        match matched {
+            Ok(Matched::Answer) => {}
+            Ok(Matched::Message(None)) | Err(StoreError::Cancelled) => self.push(&inbound),
+            Ok(Matched::Message(Some(note))) => {
                 self.push(&inbound);
                 self.note(&inbound, note);
             }
             Err(error) => {
-                tracing::error!(%error, inbound = inbound.id, "it waits for the next start");
+                tracing::error!(%error, inbound = inbound.id, "will process the message at next start");
             }
         }
     }
@@ -87,7 +85,7 @@ impl Inner {
         }
     }
 
-    /// Shows that a message was seen, though another is answered first. Only a courtesy, so nothing waits for it.
+    /// Shows that a message is received although another is answered first. Best effort: nothing waits for it.
     fn acknowledge(&self, inbound: &Inbound) {
         let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
             return;
@@ -95,13 +93,12 @@ impl Inner {
         let (source, id) = (inbound.source.clone(), inbound.message_id.clone());
         self.tracker.spawn(async move {
             if let Err(error) = platform.acknowledge(&source, &id).await {
-                tracing::debug!(%error, inbound = id, "a message that waits was not acknowledged");
+                tracing::debug!(%error, inbound = id, "waiting message not acknowledged");
             }
         });
     }
 
-    /// Gives a chat's worker something to do. Each chat has one, so that all in it happens in order. True: it is at
-    /// something else just now.
+    /// Adds work to a chat, and starts its worker if it has none. True: the worker is busy.
     fn add_work(self: &Arc<Self>, key: &str, add: impl FnOnce(&mut Chat)) -> bool {
         let mut chats = self.locked();
         let has_worker = chats.contains_key(key);
@@ -114,7 +111,7 @@ impl Inner {
         has_worker
     }
 
-    /// What the chat's worker does next. `None`: there is nothing, and with that it has ended.
+    /// The next work of a chat. `None`: there is no more, the chat is removed, and its worker has to end.
     fn next(&self, key: &str) -> Option<Work> {
         let mut chats = self.locked();
         let chat = chats.get_mut(key)?;
@@ -144,7 +141,7 @@ impl Inner {
                 Work::Answer(id) => format!("message {id}"),
             };
             let this = self.clone();
-            // On its own, so that a panic costs one message and not the chat.
+            // In a task of its own, so that a panic affects one message and not the chat.
             let done = tokio::spawn(async move {
                 match work {
                     Work::Send(delivery) => {
@@ -157,10 +154,10 @@ impl Inner {
             match done.await {
                 Ok(Ok(()) | Err(StoreError::Cancelled)) => {}
                 Ok(Err(error)) => {
-                    tracing::error!(%error, key, what, "it waits for the next start");
+                    tracing::error!(%error, key, what, "will retry at next start");
                 }
                 Err(error) => {
-                    tracing::error!(%error, key, what, "it stopped its worker and waits for the next start");
+                    tracing::error!(%error, key, what, "task panicked, will retry at next start");
                 }
             }
         }

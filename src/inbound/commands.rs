@@ -1,4 +1,4 @@
-//! What the slash commands of a chat do. Each returns what the person is told.
+//! Runs the slash commands of a chat. Each returns its answer to the person.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::sessions::{self, RequestError};
 use crate::store::retry_while_busy;
 use crate::store::{BusyElsewhere, Inbound, SessionFilter, StoreError};
 
-/// How many sessions a chat is shown.
+/// The number of sessions in a list.
 const LISTED: usize = 10;
 
 impl Inner {
-    /// Why this person may not give this command here. `None`: they may.
+    /// Why this person may not use this command here. `None`: they may.
     pub(super) async fn refusal(
         &self,
         inbound: &Inbound,
@@ -29,7 +29,7 @@ impl Inner {
         let right = match command {
             Command::Sessions | Command::Resume => Right::OtherSessions,
             Command::Sethome => Right::Home,
-            // Without a text it only shows the title.
+            // Without text it only shows the title.
             Command::Title if rest.is_empty() => return Ok(None),
             Command::Title | Command::New | Command::Retry if self.keys.is_shared(source) => {
                 Right::SharedSession
@@ -44,22 +44,22 @@ impl Inner {
             chat = source.chat_id,
             user = source.user_id,
             ?command,
-            "refused a command of a person without the right to it"
+            "command refused, the person lacks the right to it"
         );
         Ok(Some(self.refused(source, right)))
     }
 
-    /// What a person without a right is answered.
+    /// The answer to a person without this right.
     pub(super) fn refused(&self, source: &Source, right: Right) -> String {
         let platform = &source.platform;
         let refused = match right {
             Right::OtherSessions => "Only the owner of this bot may see and fetch other sessions.",
-            Right::Home => "Only the owner of this bot may say where sessions are handed off to.",
+            Right::Home => "Only the owner of this bot may choose where handoffs go.",
             Right::Approvals => "Only the owner of this bot may answer that.",
             Right::SharedSession => {
                 "Several people share this conversation. Only the owner of this bot may do that here."
             }
-            Right::OthersTurn => "This answer is to another person. It is not yours to stop.",
+            Right::OthersTurn => "This answer is for another person. You may not stop it.",
         };
         let owner_is_known = self.rules.get().access.owner(platform).is_some();
         match &source.user_id {
@@ -76,7 +76,7 @@ impl Inner {
         command: Command,
         rest: &str,
     ) -> Result<Notice, StoreError> {
-        let told = match command {
+        let answer = match command {
             Command::Resume => return self.resume(inbound, rest).await,
             Command::Sessions => self.list().await?.0,
             Command::Title => self.title(inbound, rest).await?,
@@ -88,11 +88,11 @@ impl Inner {
                 slash_command::help(Place::Chat)
             }
         };
-        Ok(told.into())
+        Ok(answer.into())
     }
 
-    /// The message as the words that were said last, which are taken back with what came of them. The inner `None`: there are
-    /// none. The outer one: another program has the conversation, and the message is seen to.
+    /// Takes back the last words of the person and their answer, and returns the message with those words.
+    /// `Some(None)`: there are none. `None`: the wait for another program ended without a turn.
     pub(super) async fn retry(
         self: &Arc<Self>,
         inbound: &Inbound,
@@ -102,12 +102,12 @@ impl Inner {
         };
         let conversation = || async { self.store.root(&here.id) };
         let conversation = retry_while_busy(&self.stop, conversation).await?;
-        let lock = self.turns.locks.take(&conversation);
+        let lock = self.turns.locks.acquire(&conversation);
         let mut lock = tokio::select! {
             lock = lock => lock,
             () = self.draining.cancelled() => return Err(StoreError::Cancelled),
         };
-        // The turn itself takes the lease later, so here it is only looked at.
+        // The turn takes the lease later. Here it is only checked.
         let platform = &inbound.source.platform;
         lock.share(
             self.store
@@ -123,7 +123,7 @@ impl Inner {
     async fn status(&self, inbound: &Inbound) -> Result<String, StoreError> {
         let Some(here) = self.here(inbound).await? else {
             return Ok(
-                "There is no conversation here yet. Whatever you say begins one.".to_owned(),
+                "There is no conversation here yet. Your next message begins one.".to_owned(),
             );
         };
         let title = here.title.as_deref().unwrap_or("no title");
@@ -132,10 +132,10 @@ impl Inner {
                 Some(model) if model != agent.name() => format!("{} ({model})", agent.name()),
                 _ => agent.name().to_owned(),
             },
-            Err(error) => format!("nobody: {error}"),
+            Err(error) => format!("no agent: {error}"),
         };
         let now = if !self.answering().contains_key(&inbound.session_key) {
-            "I wait for your next message."
+            "I am waiting for your next message."
         } else if let Some(BusyElsewhere::Turn(_)) = self.store.busy_elsewhere(&here.id)? {
             "Another program is at work in this conversation. I answer when it is done."
         } else {
@@ -168,7 +168,7 @@ impl Inner {
         } else {
             match sessions::resolve(&self.store, name) {
                 Ok(session) => Some(session),
-                Err(refused) => return Ok(told(refused)?.into()),
+                Err(refused) => return Ok(refusal_text(refused)?.into()),
             }
         };
         let Some(session) = session else {
@@ -192,9 +192,9 @@ impl Inner {
             .await?
             .is_some_and(|here| here.id == session.id)
         {
-            return Ok(format!("\"{name}\" is here already."));
+            return Ok(format!("\"{name}\" is already here."));
         }
-        // Held while it moves: nobody begins a turn of it meanwhile.
+        // Held during the move, so that no turn of the session begins.
         let lock = || async { self.turns.try_lock(&session.id) };
         let Some(_lease) = retry_while_busy(&self.stop, lock).await? else {
             return Ok(format!(
@@ -220,14 +220,14 @@ impl Inner {
                     session = session.id,
                     platform = source.platform,
                     key,
-                    "brought to a chat"
+                    "session moved to a chat"
                 );
                 self.bus.publish(Event::SessionMoved {
                     session_id: session.id.clone(),
                     to: source.platform.clone(),
                 });
                 Ok(format!(
-                    "\"{name}\" is here now, with its {} messages. Go on whenever you like.",
+                    "\"{name}\" is here now, with its {} messages. You can continue.",
                     session.message_count
                 ))
             }
@@ -268,7 +268,7 @@ impl Inner {
         }
         match sessions::rename(&self.store, &here.id, title).await {
             Ok(session) => Ok(format!("This is \"{}\" now.", session.label())),
-            Err(refused) => told(refused),
+            Err(refused) => refusal_text(refused),
         }
     }
 
@@ -289,7 +289,7 @@ impl Inner {
         Ok("A new conversation. What is it about?".to_owned())
     }
 
-    /// The turn itself delivers what was written of the answer so far.
+    /// Cancels the turn. The turn delivers the text so far.
     async fn stop_answer(&self, inbound: &Inbound) -> Result<String, StoreError> {
         let (source, key) = (&inbound.source, &inbound.session_key);
         let answer = self
@@ -308,7 +308,7 @@ impl Inner {
     }
 }
 
-/// The button that brings a session.
+/// The button that resumes a session.
 fn choice(session: &Session) -> Button {
     Button {
         label: session.label().to_owned(),
@@ -316,8 +316,8 @@ fn choice(session: &Session) -> Button {
     }
 }
 
-/// A refusal is an answer; anything else is a fault.
-fn told(error: RequestError) -> Result<String, StoreError> {
+/// The text of a refusal. Other errors stay errors.
+fn refusal_text(error: RequestError) -> Result<String, StoreError> {
     match error {
         RequestError::Store(error) => Err(error),
         RequestError::Refused(refusal) => Ok(match refusal.hint {

@@ -1,4 +1,4 @@
-//! Files that people send: brought into the home under names that are ours, before the agent hears of them.
+//! Fetches the files that people send into the home, under names of our own, before the agent gets the message.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,11 +12,12 @@ use crate::private_files;
 use crate::store::retry_while_busy;
 use crate::store::{Files, Inbound, StoreError};
 
-/// The longest part of a sender's name for a file that we keep.
+/// The longest part of the sender's file name that we use, in characters.
 const LONGEST_NAME: usize = 50;
 
 impl Inner {
-    /// The message with its files at hand and its words naming them. A file that cannot be had is named with the reason.
+    /// Fetches the files of a message and adds their names to its text. For a file that cannot be fetched, the text
+    /// gives the reason.
     pub(super) async fn fetch_files(&self, inbound: Inbound) -> Result<Inbound, StoreError> {
         let Files::Remote(remote) = &inbound.files else {
             return Ok(inbound);
@@ -32,7 +33,7 @@ impl Inner {
                 // The next start fetches it.
                 Err(_) if self.draining.is_cancelled() => return Err(StoreError::Cancelled),
                 Err(reason) => {
-                    tracing::warn!(reason, inbound = inbound.id, "a file could not be fetched");
+                    tracing::warn!(reason, inbound = inbound.id, "file not fetched");
                     let name = file.name.as_deref().map_or("a file".into(), shown);
                     missing.push(format!(
                         "[{name} was sent, but could not be received: {reason}]"
@@ -54,11 +55,11 @@ impl Inner {
             }
             text
         };
-        let keep = || {
+        let store = || {
             self.store
                 .files_saved(inbound.id, named.clone(), saved.clone())
         };
-        let text = retry_while_busy(&self.stop, keep).await?;
+        let text = retry_while_busy(&self.stop, store).await?;
         Ok(Inbound {
             text: text.unwrap_or_else(|| named(&inbound.text)),
             files: Files::Saved(saved),
@@ -81,15 +82,14 @@ impl Inner {
         let chat = inbound.source.chat_id.as_deref().unwrap_or_default();
         let directory = chat_files::directory(&self.home, platform.name(), chat);
         private_files::directory(&directory)
-            .map_err(|e| format!("{} cannot be made: {e}", directory.display()))?;
+            .map_err(|e| format!("{} cannot be created: {e}", directory.display()))?;
         let path = directory.join(format!("{}-{n}-{name}", inbound.id));
         let part = path.with_extension("part");
         let get = |_| platform.fetch(file, &part, largest);
-        let ready = || std::future::ready(());
         let (metrics, draining) = (&self.metrics, &self.draining);
         let effort = CallEffort::file(RetryPolicy::Few);
         let got = tokio::select! {
-            got = with_retries(platform.name(), effort, metrics, draining, ready, get) => got,
+            got = with_retries(platform.name(), effort, metrics, draining, get) => got,
             () = self.stop.cancelled() => Err(CallFailure::Stopping),
         };
         if let Err(unsent) = got {
@@ -114,7 +114,7 @@ impl Inner {
     }
 }
 
-/// Gives a file that was fetched its name. It is on the disk then: the platform is not asked for it again.
+/// Flushes a fetched file to the disk and gives it its name. The platform is not asked for it again.
 fn put_in_place(part: &Path, path: &Path) -> std::io::Result<()> {
     std::fs::set_permissions(part, std::fs::Permissions::from_mode(0o600))?;
     std::fs::File::open(part)?.sync_all()?;
@@ -125,7 +125,7 @@ fn put_in_place(part: &Path, path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// A name that is safe in any directory: what the sender called it, as far as that can be kept.
+/// A name that is safe in any directory, as close to the sender's name as possible.
 fn safe_name(file: &RemoteFile) -> String {
     let given = file.name.as_deref().unwrap_or_default();
     let given = given.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -137,7 +137,7 @@ fn safe_name(file: &RemoteFile) -> String {
         })
         .collect();
     let kept = kept.trim_matches(['.', '_']);
-    // The end tells what it is, so a long name loses its beginning.
+    // The extension matters, so a long name loses its beginning.
     let from = kept.chars().count().saturating_sub(LONGEST_NAME);
     let name: String = kept.chars().skip(from).collect();
     match name.trim_start_matches(['.', '_']) {

@@ -1,4 +1,4 @@
-//! People whom Hermes has let in. It keeps them in files of its own, one a platform, in one of two places.
+//! Reads and revokes the pairings of Hermes. They are in files of Hermes, one per platform, in one of two directories.
 
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-/// The directories in the home.
+/// The directories, relative to the home.
 const PLACES: [&str; 2] = ["pairing", "platforms/pairing"];
-/// What stands behind the platform in a file's name.
+/// Follows the platform in a file's name.
 const ENDING: &str = "-approved.json";
 
-/// Somebody whom Hermes has let in.
+/// A person with a pairing of Hermes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HermesPerson {
     pub platform: String,
@@ -20,13 +20,13 @@ pub struct HermesPerson {
     pub approved_at: f64,
 }
 
-/// The ids of all whom Hermes has let in on a platform.
+/// The ids of all paired people of a platform.
 pub(super) fn ids(home: &Path, platform: &str) -> Vec<String> {
     let people = files_of(home, platform).filter_map(|path| read(&path));
     people.flatten().map(|(id, _)| id).collect()
 }
 
-/// Everybody whom Hermes has let in, each once.
+/// All paired people, each once.
 pub fn list(home: &Path) -> Vec<HermesPerson> {
     let mut people: Vec<HermesPerson> = Vec::new();
     for platform in platforms(home) {
@@ -54,24 +54,24 @@ pub fn list(home: &Path) -> Vec<HermesPerson> {
     people
 }
 
-/// Takes a person out of Hermes' files. False: they are in none.
+/// Removes a person from Hermes' files. False: no file has them.
 pub fn revoke(home: &Path, platform: &str, user: &str) -> io::Result<bool> {
-    let mut gone = false;
+    let mut revoked = false;
     for path in files_of(home, platform) {
         let Some(mut people) = read(&path) else {
             continue;
         };
         if people.shift_remove(user).is_some() {
             replace(&path, &people)?;
-            gone = true;
+            revoked = true;
         }
     }
-    Ok(gone)
+    Ok(revoked)
 }
 
 fn files_of(home: &Path, platform: &str) -> impl Iterator<Item = PathBuf> {
     let name = format!("{platform}{ENDING}");
-    // A name that leads elsewhere is no platform's.
+    // A name with a slash would lead to another directory.
     let places = PLACES.iter().filter(|_| !platform.contains('/'));
     let paths: Vec<PathBuf> = places.map(|place| home.join(place).join(&name)).collect();
     paths.into_iter()
@@ -93,7 +93,7 @@ fn read(path: &Path) -> Option<Map<String, Value>> {
     serde_json::from_str(&text).ok()
 }
 
-/// Whole or not at all, with the mode that it had. A file that is a link stays one.
+/// Replaces the file atomically and preserves its mode. A link stays a link.
 fn replace(path: &Path, people: &Map<String, Value>) -> io::Result<()> {
     let path = path.canonicalize()?;
     let before = path.metadata()?;
@@ -101,7 +101,7 @@ fn replace(path: &Path, people: &Map<String, Value>) -> io::Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(serde_json::to_string_pretty(people)?.as_bytes())?;
     file.as_file().set_permissions(before.permissions())?;
-    // Only root can give a file away; for others the owner is the same already.
+    // Only root can change the owner. For other users the owner is already the same.
     let owned = (before.uid(), before.gid());
     let _ = std::os::unix::fs::chown(file.path(), Some(owned.0), Some(owned.1));
     file.as_file().sync_all()?;

@@ -1,4 +1,4 @@
-//! `/sethome`: the chat that handoffs go to from now on, and the note about it to the owner.
+//! Runs `/sethome`: makes the chat the home channel, and sends a note about it to the owner.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Inner {
             platform,
             chat = home.chat_id,
             user = source.user_id,
-            "a home channel was chosen"
+            "home channel chosen"
         );
         self.platforms.set_home(platform, home);
         if let Some(note) = note {
@@ -47,7 +47,7 @@ impl Inner {
         ))
     }
 
-    /// What the owner gets to read. `None`: there is no other chat to write it to.
+    /// The note to the owner. `None`: there is no other chat to send it to.
     async fn note_to_owner(&self, inbound: &Inbound) -> Result<Option<NewDelivery>, StoreError> {
         let source = &inbound.source;
         let to = match self.private_chat_of_owner(source).await? {
@@ -58,7 +58,7 @@ impl Inner {
             return Ok(None);
         };
         let platform = &source.platform;
-        let who = source.user_name.as_deref().unwrap_or("Somebody");
+        let who = source.user_name.as_deref().unwrap_or("A person");
         let id = source.user_id.as_deref().unwrap_or("unknown");
         let chat = source.chat_name.as_deref().unwrap_or("another chat");
         let text = format!(
@@ -75,7 +75,8 @@ impl Inner {
         }))
     }
 
-    /// Known once the owner has talked to the bot there: before that, most platforms let no bot write to them.
+    /// The owner's private chat. `None` until the owner has talked to the bot there, because most platforms let no bot
+    /// write first.
     async fn private_chat_of_owner(&self, source: &Source) -> Result<Option<Source>, StoreError> {
         let platform = &source.platform;
         let rules = self.rules.get();

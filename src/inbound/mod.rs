@@ -1,6 +1,6 @@
-//! The road from a chat to the agent and back: the session of that chat, one message at a time, answered and delivered.
+//! Answers messages from chats: finds the chat's session, runs one turn at a time, and delivers the reply.
 //!
-//! A message is kept in the store before anything else happens to it, so a restart takes up what was not answered.
+//! `accept` stores a message before anything else happens to it, so a restart resumes unanswered messages.
 
 mod accept;
 mod access;
@@ -57,27 +57,28 @@ struct Inner {
     home: PathBuf,
     bus: Bus,
     tracker: TaskTracker,
-    /// The daemon stops: no message is begun any more.
+    /// The daemon stops and begins no more messages.
     draining: CancellationToken,
-    /// The daemon stops: what was begun ends now.
+    /// The daemon stops and cuts off the work in progress.
     stop: CancellationToken,
-    /// What waits, by chat; a chat that is here has a worker.
+    /// The waiting work of each chat. Each chat in this map has a worker.
     chats: Mutex<HashMap<String, Chat>>,
-    /// The answers that are coming, by chat, for whoever wants to stop one.
+    /// The answers in progress, by chat, so that they can be stopped.
     answering: Mutex<HashMap<String, Answering>>,
-    /// Chats that were told that what was said while nobody was there is not answered.
+    /// Chats that have a note that messages from the daemon's absence are not answered.
     passed_over: Mutex<HashSet<String>>,
-    /// Given when what the last run left is in `chats`. Nothing is answered before: it would overtake that.
+    /// Cancelled when `chats` has the work of the last run. Workers wait for it, so that new messages do not overtake
+    /// old ones.
     recovered: CancellationToken,
 }
 
-/// What a reload may change.
+/// The settings that a reload may change.
 struct Rules {
     access: AccessPolicy,
     chats: ChatsConfig,
     /// Which messages are answered, by platform.
     platforms: HashMap<String, ChatRules>,
-    /// The chats that platforms were configured to hand off to.
+    /// The configured home chats, by platform.
     homes: HashMap<String, String>,
 }
 
@@ -104,37 +105,37 @@ impl Rules {
     }
 }
 
-/// The messages themselves are in the store.
+/// The waiting work of a chat. The messages themselves are in the store.
 #[derive(Default)]
 struct Chat {
-    /// Replies of an earlier run, which come before whatever is said next.
+    /// Notes, and replies of an earlier run. They are sent before the next message is answered.
     unsent: VecDeque<Delivery>,
-    /// Ids: the oldest is answered first, and one that is handed over twice counts once.
+    /// Ids of messages. The oldest is answered first. A repeated id counts once.
     unanswered: BTreeSet<i64>,
 }
 
 /// An answer that is being written.
 struct Answering {
     cancel: CancellationToken,
-    /// The person it is for.
+    /// The person who gets it.
     user_id: Option<String>,
 }
 
-/// Where a message belongs.
-enum Belongs {
-    To(String),
-    /// The chat's conversation went elsewhere.
+/// The session of a message.
+enum Target {
+    Session(String),
+    /// The chat's conversation has moved to this place.
     Left(String),
 }
 
-/// A message's session, and the right to run its turn.
+/// The session of a message, locked for its turn.
 enum Found {
     Session(String, SessionLock),
     Left(String),
     Stopping,
 }
 
-/// Where the reply to a message goes.
+/// The destination of the reply to a message.
 fn reply_to<'a>(inbound: &'a Inbound, session_id: &'a str) -> Address<'a> {
     Address {
         key: format!("inbound:{}", inbound.id),
@@ -144,7 +145,7 @@ fn reply_to<'a>(inbound: &'a Inbound, session_id: &'a str) -> Address<'a> {
     }
 }
 
-/// What the house itself says.
+/// A message of the daemon itself.
 struct Notice {
     text: String,
     buttons: Vec<Button>,
@@ -197,8 +198,8 @@ impl Chats {
         }
     }
 
-    /// Takes up what the last run of the daemon left: unanswered messages, and replies that were not sent. To be called
-    /// once; messages that come meanwhile wait for it.
+    /// Resumes the work that the last run left: unanswered messages and unsent replies. Call this once. New messages
+    /// wait until it is done.
     pub fn recover(&self) {
         let inner = self.inner.clone();
         self.inner.tracker.spawn(async move {
@@ -206,13 +207,13 @@ impl Chats {
             match inner.recover_left().await {
                 Ok(()) | Err(StoreError::Cancelled) => {}
                 Err(error) => {
-                    tracing::error!(%error, "what the last run left in the chats could not be taken up");
+                    tracing::error!(%error, "work of the last run not resumed, will retry at next start");
                 }
             }
         });
     }
 
-    /// Words typed into a local chat. Returns when they are kept.
+    /// Accepts text that was typed into a local chat. Returns when it is stored.
     pub async fn say_local(
         &self,
         chat_id: &str,
@@ -224,25 +225,25 @@ impl Chats {
         let (said, inbound) = self.inner.store.say_local(&key, &source, text).await?;
         self.inner
             .metrics
-            .met(local::NAME, MessageOutcome::Accepted);
-        self.inner.bus.publish(local::told(&said));
+            .count_inbound(local::NAME, MessageOutcome::Accepted);
+        self.inner.bus.publish(local::message_event(&said));
         self.inner.queue_inbound(inbound, said.at).await;
         Ok(said)
     }
 
-    /// From now on these rules hold.
+    /// Uses the rules of this configuration from now on.
     pub fn reload(&self, config: &Config) {
         self.inner.rules.set(Rules::new(config));
     }
 
-    /// Messages that wait to be answered, and replies that wait to be sent.
+    /// The number of messages that wait for an answer and of replies that wait to be sent.
     pub fn waiting(&self) -> usize {
         let chats = self.inner.locked();
         let waiting = |chat: &Chat| chat.unanswered.len() + chat.unsent.len();
         chats.values().map(waiting).sum()
     }
 
-    /// Waits for the work in progress; the stop has begun.
+    /// Waits for the work in progress, after the stop has begun.
     pub async fn drain(&self) {
         self.inner.tracker.close();
         self.inner.tracker.wait().await;
@@ -256,7 +257,7 @@ impl ChatQueue for Chats {
 }
 
 impl Inner {
-    /// One message from its chat to its answer.
+    /// Processes one message until it is answered.
     async fn handle(self: &Arc<Self>, id: i64) -> Result<(), StoreError> {
         let Some(inbound) =
             retry_while_busy(&self.stop, || async { self.store.inbound(id) }).await?
@@ -270,11 +271,11 @@ impl Inner {
             chat = inbound.source.chat_id,
             session = tracing::field::Empty
         );
-        self.see_to(inbound).instrument(span).await
+        self.process(inbound).instrument(span).await
     }
 
-    /// Begins again when the session is deleted under it.
-    async fn see_to(self: &Arc<Self>, mut inbound: Inbound) -> Result<(), StoreError> {
+    /// Starts over if another program deletes the session meanwhile.
+    async fn process(self: &Arc<Self>, mut inbound: Inbound) -> Result<(), StoreError> {
         let typed = slash_command::read(&inbound.text, Place::Chat);
         if let ParsedInput::Command(command, rest) = typed
             && let Some(why) = self.refusal(&inbound, command, rest).await?
@@ -325,7 +326,7 @@ impl Inner {
                     if retry_while_busy(&self.stop, session).await?.is_some() {
                         return Err(error);
                     }
-                    tracing::warn!(%error, "a session was deleted while it was spoken to");
+                    tracing::warn!(%error, "session deleted during its turn, starting over");
                 }
             }
         }
@@ -338,59 +339,58 @@ impl Inner {
         if let Some(last) = sends.last_mut() {
             last.extra.buttons = buttons;
         }
-        let keep = || self.store.dismiss_inbound(inbound.id, sends.clone());
-        for delivery in &retry_while_busy(&self.stop, keep).await? {
+        let store = || self.store.dismiss_inbound(inbound.id, sends.clone());
+        for delivery in &retry_while_busy(&self.stop, store).await? {
             self.outbox.send(delivery).await;
         }
         Ok(())
     }
 
-    /// The session that the chat is on, and the right to run its turn. While that was waited for, the chat may have
-    /// moved; then it is waited for again.
+    /// Locks the session that the chat is on. If the chat moves to another session meanwhile, locks that one.
     async fn session_under_lock(&self, inbound: &Inbound) -> Result<Found, StoreError> {
-        let belongs = || self.session_of(inbound);
-        let mut wanted = match retry_while_busy(&self.stop, belongs).await? {
-            Belongs::To(id) => id,
-            Belongs::Left(went_to) => return Ok(Found::Left(went_to)),
+        let target = || self.session_of(inbound);
+        let mut wanted = match retry_while_busy(&self.stop, target).await? {
+            Target::Session(id) => id,
+            Target::Left(went_to) => return Ok(Found::Left(went_to)),
         };
         loop {
-            tracing::debug!(session = wanted, "a message waits for its turn");
+            tracing::debug!(session = wanted, "message waits for its turn");
             let conversation = || async { self.store.root(&wanted) };
             let conversation = retry_while_busy(&self.stop, conversation).await?;
             let lock = tokio::select! {
-                lock = self.turns.locks.take(&conversation) => lock,
+                lock = self.turns.locks.acquire(&conversation) => lock,
                 () = self.draining.cancelled() => return Ok(Found::Stopping),
             };
-            // Both may have come at once.
+            // Both may be ready at once.
             if self.draining.is_cancelled() {
                 return Ok(Found::Stopping);
             }
-            match retry_while_busy(&self.stop, belongs).await? {
-                Belongs::To(now) if now == wanted => return Ok(Found::Session(wanted, lock)),
-                Belongs::To(now) => wanted = now,
-                Belongs::Left(went_to) => return Ok(Found::Left(went_to)),
+            match retry_while_busy(&self.stop, target).await? {
+                Target::Session(now) if now == wanted => return Ok(Found::Session(wanted, lock)),
+                Target::Session(now) => wanted = now,
+                Target::Left(went_to) => return Ok(Found::Left(went_to)),
             }
         }
     }
 
-    /// Where the message belongs: where its words stand already, else where the chat is now, else in a fresh session;
-    /// but nowhere in a chat whose conversation has left it.
-    async fn session_of(&self, inbound: &Inbound) -> Result<Belongs, StoreError> {
+    /// The session of a message: the one that already has its words, else the chat's session, else a new one. A chat
+    /// whose conversation has moved away gets no new session.
+    async fn session_of(&self, inbound: &Inbound) -> Result<Target, StoreError> {
         if let Some(begun) = self.store.session_of_inbound(inbound.id).await? {
-            return Ok(Belongs::To(begun));
+            return Ok(Target::Session(begun));
         }
         let key = &inbound.session_key;
         if let Some(live) = self.store.live_session(key).await? {
-            return Ok(Belongs::To(live));
+            return Ok(Target::Session(live));
         }
         if let Some(left) = self.store.left(key).await? {
-            return Ok(Belongs::Left(left.went_to));
+            return Ok(Target::Left(left.went_to));
         }
         let bound = self.store.bind_fresh_session(key, &inbound.source).await?;
         if bound.fresh {
             self.publish_start(&bound.session_id, &inbound.source.platform);
         }
-        Ok(Belongs::To(bound.session_id))
+        Ok(Target::Session(bound.session_id))
     }
 
     fn publish_start(&self, session_id: &str, platform: &str) {

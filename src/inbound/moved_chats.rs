@@ -1,4 +1,4 @@
-//! A chat that has another id now: its conversations, its place as the home and what is allowed there go with it.
+//! Handles a chat whose id has changed: its conversations, its role as the home and its access rules stay with it.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ impl Inner {
         from: &str,
         to: &str,
     ) -> Result<(), StoreError> {
-        let keep = || self.store.move_chat(platform, from, to);
-        if retry_while_busy(&self.stop, keep).await? {
-            tracing::info!(platform, from, to, "a chat has another id now");
+        let store = || self.store.move_chat(platform, from, to);
+        if retry_while_busy(&self.stop, store).await? {
+            tracing::info!(platform, from, to, "chat id changed");
         }
         let Some(home) = self.platforms.home(platform).filter(|h| h.chat_id == from) else {
             return Ok(());
@@ -30,12 +30,16 @@ impl Inner {
         let configured = rules.homes.get(platform).map(String::as_str);
         let choose = || self.store.choose_home(platform, &home, configured, None);
         retry_while_busy(&self.stop, choose).await?;
-        tracing::info!(platform, chat = to, "the home channel has moved with it");
+        tracing::info!(
+            platform,
+            chat = to,
+            "home channel follows the changed chat id"
+        );
         self.platforms.set_home(platform, home);
         Ok(())
     }
 
-    /// The source as it was before its chat got another id: settings may name that. `None`: it never had one.
+    /// The source with the former id of its chat, which settings may name. `None`: the id has never changed.
     pub(super) async fn before_move(&self, source: &Source) -> Result<Option<Source>, StoreError> {
         let moved = || self.store.moved_chats(&source.platform);
         let moved = retry_while_busy(&self.stop, moved).await?;

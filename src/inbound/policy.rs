@@ -1,5 +1,4 @@
-//! Which messages are answered, and the words that the agent reads. Adapters of all platforms report facts; the rules
-//! for them stand here alone.
+//! Decides which messages are answered, and composes the words that the agent reads. Adapters only report facts.
 
 use std::collections::BTreeSet;
 
@@ -7,22 +6,22 @@ use crate::config::{BotMessages, ChatRules};
 use crate::domain::{ChatType, Source};
 use crate::platform::{CommandFor, InboundMessage, MessageFacts};
 
-/// How much of a message that is replied to the agent reads.
+/// The longest quote of a message that is replied to, in characters.
 const LONGEST_QUOTE: usize = 500;
-/// How much of an author's name the agent reads.
+/// The longest name of an author, in characters.
 const LONGEST_NAME: usize = 64;
 
-/// What the rules of a chat say about a message.
+/// The result of the rules for a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// The message is answered.
     Addressed,
-    /// The message is answered only where its thread is on a session.
+    /// The message is answered only if its thread is on a session.
     Overheard,
     Ignored,
 }
 
-/// Whether the rules name any chat, so that the former ids of a chat matter.
+/// Whether the rules name any chat. If not, the former ids of a chat do not matter.
 pub(super) fn names_chats(rules: &ChatRules) -> bool {
     let lists = [&rules.only_chats, &rules.ignored_chats, &rules.free_chats];
     lists.into_iter().any(|list| !list.is_empty())
@@ -36,14 +35,14 @@ pub(super) fn judge(
 ) -> Verdict {
     let facts = &message.facts;
     let source = &message.source;
-    // What is forwarded calls no bot and orders nothing: another person wrote it.
+    // Another person wrote forwarded words, so their mentions and commands do not count.
     let own = facts.forwarded_from.is_none();
     let mentioned = own && facts.mentions_us;
     let command = facts.command_for.filter(|_| own);
     if command == Some(CommandFor::AnotherBot) {
         return Verdict::Ignored;
     }
-    if facts.from_bot && !hears_bot(rules, facts) {
+    if facts.from_bot && !answers_bot(rules, facts) {
         return Verdict::Ignored;
     }
     if source.chat_type == ChatType::Dm {
@@ -55,7 +54,7 @@ pub(super) fn judge(
     if is_named(&rules.ignored_chats) {
         return Verdict::Ignored;
     }
-    // The posts of a channel are for its readers, and the bot is one of them.
+    // The posts of a channel address all readers, and the bot is one of them.
     if source.chat_type == ChatType::Channel {
         return Verdict::Addressed;
     }
@@ -76,8 +75,8 @@ pub(super) fn judge(
     }
 }
 
-/// Whether a message of a bot is heard. Such a bot may talk without being named anywhere else.
-pub(super) fn hears_bot(rules: &ChatRules, facts: &MessageFacts) -> bool {
+/// Whether a message of a bot is answered. Such a bot needs no other permission.
+pub(super) fn answers_bot(rules: &ChatRules, facts: &MessageFacts) -> bool {
     let mentioned = facts.mentions_us && facts.forwarded_from.is_none();
     match rules.bots {
         BotMessages::Never => false,
@@ -90,15 +89,15 @@ pub(super) fn hears_bot(rules: &ChatRules, facts: &MessageFacts) -> bool {
 fn lists(list: &BTreeSet<String>, source: &Source) -> bool {
     let ids = [&source.chat_id, &source.chat_id_alt, &source.parent_chat_id];
     let mut ids = ids.into_iter().flatten().map(String::as_str);
-    // On Signal, the ids of groups may stand there without their prefix.
+    // A list may name groups of Signal without their prefix.
     ids.any(|id| list.contains(id) || list.contains(id.strip_prefix("group:").unwrap_or(id)))
 }
 
-/// The words that the agent reads: with their author where they are forwarded, else without the mention that only calls
-/// the bot, and with the words that they reply to.
+/// The words that the agent reads. Forwarded words get their author. Other words lose the mention of the bot, and get
+/// the words that they reply to.
 pub(super) fn compose(message: &InboundMessage) -> String {
     let facts = &message.facts;
-    // No forwarded word begins with a slash then, so none is a command.
+    // The prefix also ensures that a forwarded command is not run.
     if let Some(author) = &facts.forwarded_from {
         let text = format!("[Forwarded from {}]\n{}", name(author), message.text);
         return text.trim_end().to_owned();
@@ -109,7 +108,7 @@ pub(super) fn compose(message: &InboundMessage) -> String {
         Some(quoted) if !words.starts_with('/') => format!("[In reply to: {quoted}]\n{words}")
             .trim_end()
             .to_owned(),
-        // A message that is only a mention reads so.
+        // A message that is only a mention stays as it is.
         _ if words.is_empty() && message.files.is_empty() => message.text.clone(),
         _ => words.to_owned(),
     }

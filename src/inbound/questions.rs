@@ -1,4 +1,4 @@
-//! Answers to questions of agents, from chats: who may answer, and what counts as an answer.
+//! Accepts answers from chats to an agent's questions: decides who may answer, and what counts as an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +12,40 @@ use crate::store::{Inbound, StoreError};
 use crate::turn::questions::{AnswerFit, Asking, HeardInChat, Pressed, QuestionId};
 use crate::visible_text::markdown;
 
-/// What a message is while questions may be open.
-pub(super) enum Taken {
+/// How a message relates to open questions.
+pub(super) enum Matched {
     Answer,
-    /// It waits in line like any other. The note is for the person.
+    /// It goes to the queue like every message. The note is for the person.
     Message(Option<&'static str>),
 }
 
-/// How long an answer waits for the question that it may belong to. All messages of the platform wait with it.
+/// How long a message waits until the send of a question ends. All messages of the platform wait with it.
 const UNTIL_SENT: Duration = Duration::from_secs(2);
 
 const STILL_OPEN: &str =
-    "The question above is still open. What you wrote waits until it is answered; /stop ends it.";
+    "The question above is still open. Your message waits until it is answered. /stop ends it.";
 const NOT_YOURS: &str =
-    "The question above is for another person. What you wrote waits until it is answered.";
+    "The question above is for another person. Your message waits until it is answered.";
+
+/// The note for a person whose message is no answer to an open question, which may be theirs to answer.
+fn note_text(theirs: bool) -> &'static str {
+    match theirs {
+        true => STILL_OPEN,
+        false => NOT_YOURS,
+    }
+}
 
 /// The rights of a person with regard to questions.
 #[derive(Debug, Clone, Copy)]
 struct Answerer {
     /// May answer any question.
     is_owner: bool,
-    /// May approve what an agent wants to do in their own turn.
+    /// May approve actions of the agent in their own turn.
     approves: bool,
 }
 
 impl Answerer {
-    /// Whether a question that `chat` shows is theirs to answer.
+    /// Whether this person may answer the question.
     fn fit(self, source: &Source, asking: &Asking<'_>, keys: &KeyRules) -> AnswerFit {
         let own = is_asker(source, asking.chat, keys) && (self.approves || !asking.is_approval);
         match self.is_owner || own {
@@ -48,68 +56,90 @@ impl Answerer {
 }
 
 impl Inner {
-    /// An answer to an open question of this chat does not wait in line behind the turn that asks.
-    pub(super) async fn hear_answer(
+    /// Passes an answer to the open question of this chat. It must not wait in the queue behind the turn that asks.
+    pub(super) async fn match_answer(
         self: &Arc<Self>,
         inbound: &Inbound,
         at: f64,
-    ) -> Result<Taken, StoreError> {
+    ) -> Result<Matched, StoreError> {
         if self.turns.questions.is_empty() {
-            return Ok(Taken::Message(None));
+            return Ok(Matched::Message(None));
         }
+        let answerer = self.answerer(&inbound.source).await?;
+        let words = accept::unsigned(inbound);
+        let questions = &self.turns.questions;
+        let is_here = |chat: &Source| self.is_chat_of(inbound, chat);
+        // A quick message may arrive before the id of the question's message, which shows the order of the two.
+        if questions.is_answer_in(words, is_here) {
+            let _ = tokio::time::timeout(UNTIL_SENT, questions.sent_in(is_here)).await;
+        } else if questions.is_sending_in(is_here) {
+            self.note_when_sent(inbound, at, answerer);
+        }
+        match self.hear_in_chat(inbound, at, answerer) {
+            HeardInChat::Answered => {
+                let store = || self.store.dismiss_inbound(inbound.id, Vec::new());
+                retry_while_busy(&self.stop, store).await?;
+                Ok(Matched::Answer)
+            }
+            HeardInChat::Message(note) => Ok(Matched::Message(note.map(note_text))),
+        }
+    }
+
+    fn is_chat_of(&self, inbound: &Inbound, chat: &Source) -> bool {
+        session_key(chat, &self.keys) == inbound.session_key
+    }
+
+    fn hear_in_chat(&self, inbound: &Inbound, at: f64, answerer: Answerer) -> HeardInChat {
         let source = &inbound.source;
-        let answerer = self.answerer(source).await?;
         let platform = self.platforms.adapter(&source.platform);
         let fits = |asking: &Asking<'_>| {
-            let here = session_key(asking.chat, &self.keys) == inbound.session_key;
+            let here = self.is_chat_of(inbound, asking.chat);
             match here && !is_before(platform.as_deref(), inbound, at, asking) {
                 true => answerer.fit(source, asking, &self.keys),
                 false => AnswerFit::No,
             }
         };
         let words = accept::unsigned(inbound);
-        let questions = &self.turns.questions;
-        // A quick answer may come before the id of the question's message is known, which tells what came first.
-        let is_here = |chat: &Source| session_key(chat, &self.keys) == inbound.session_key;
-        let sent = questions.sent_in(words, is_here);
-        let _ = tokio::time::timeout(UNTIL_SENT, sent).await;
-        match questions.hear_in_chat(words, &source.platform, fits) {
-            HeardInChat::Answered => {
-                let keep = || self.store.dismiss_inbound(inbound.id, Vec::new());
-                retry_while_busy(&self.stop, keep).await?;
-                Ok(Taken::Answer)
-            }
-            HeardInChat::Message(None) => Ok(Taken::Message(None)),
-            HeardInChat::Message(Some(true)) => Ok(Taken::Message(Some(STILL_OPEN))),
-            HeardInChat::Message(Some(false)) => Ok(Taken::Message(Some(NOT_YOURS))),
-        }
+        (self.turns.questions).hear_in_chat(words, &source.platform, fits)
     }
 
-    /// Says something beside the turn that the chat is at. Only a courtesy: it is sent once, or not.
+    /// Sends the note about a message that is no answer, when the order of the message and the question is known.
+    /// Other messages do not wait for that.
+    fn note_when_sent(self: &Arc<Self>, inbound: &Inbound, at: f64, answerer: Answerer) {
+        let (inner, inbound) = (self.clone(), inbound.clone());
+        self.tracker.spawn(async move {
+            let is_here = |chat: &Source| inner.is_chat_of(&inbound, chat);
+            inner.turns.questions.sent_in(is_here).await;
+            if let HeardInChat::Message(Some(theirs)) = inner.hear_in_chat(&inbound, at, answerer) {
+                inner.note(&inbound, note_text(theirs));
+            }
+        });
+    }
+
+    /// Sends a note during the chat's turn. Best effort: it is not retried.
     pub(super) fn note(self: &Arc<Self>, inbound: &Inbound, note: &'static str) {
         let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
             return;
         };
         let (source, key) = (inbound.source.clone(), format!("note:{}", inbound.id));
         self.tracker.spawn(async move {
-            platform.ready_for(&source).await;
             if let Err(error) = platform.send(&source, note.into(), &key).await {
-                tracing::debug!(%error, "a note about an open question was not sent");
+                tracing::debug!(%error, "note about an open question not sent");
             }
         });
     }
 
-    /// The press of a button of a question. Only the message that shows the question, pressed by a person who may answer
-    /// it, counts.
-    pub(super) fn hear_choice(self: &Arc<Self>, press: ButtonPress) {
+    /// Accepts a press of a question's button. It counts if the message shows the question and the person may answer
+    /// it.
+    pub(super) fn accept_choice(self: &Arc<Self>, press: ButtonPress) {
         let inner = self.clone();
-        // The message may be there, and pressed, before its id is known. Other messages do not wait for that.
+        // A person may press the button before the id of the message is known. Other messages do not wait for that.
         self.tracker.spawn(async move {
             if let Some((id, _)) = choice(&press.data) {
                 inner.turns.questions.sent(id).await;
             }
             if let Err(error) = inner.judge_press(press).await {
-                tracing::warn!(%error, "the press of a button was not heard");
+                tracing::warn!(%error, "button press not processed");
             }
         });
     }
@@ -129,14 +159,14 @@ impl Inner {
             None => Pressed::NotOpen,
         };
         match pressed {
-            // The turn that asked takes the buttons away.
+            // The turn that asked removes the buttons.
             Pressed::Chosen(choice) => self.acknowledge_button(press, &choice, None),
             Pressed::NotTheirs => {
                 self.acknowledge_button(press, "This question is not for you.", None)
             }
             Pressed::NotOpen => {
-                // A button of an earlier daemon's question, or data that a program made up: that changes no message which
-                // others need.
+                // The question is of an earlier daemon, or a program made up the data. The edit must not remove the
+                // buttons of a question that is open.
                 let shows = |asking: &Asking<'_>| {
                     let here = is_same_chat(&press.source, asking.chat);
                     here && asking.shown.contains(&press.message_id)
@@ -177,7 +207,7 @@ fn is_same_chat(one: &Source, other: &Source) -> bool {
         && one.thread_id == other.thread_id
 }
 
-/// Whether this is the person whose turn asks. A private chat whose person has no id has only one. On some platforms
+/// Whether this is the person whose turn asks. A private chat without ids has only one person. On some platforms
 /// several people share a private chat, and each of them has an id.
 fn is_asker(source: &Source, asker: &Source, keys: &KeyRules) -> bool {
     let has_id = |source: &Source| source.user_id.is_some() || source.user_id_alt.is_some();
@@ -202,7 +232,7 @@ fn is_before(
     order.unwrap_or_else(|| at < asking.shown_at.floor())
 }
 
-/// The question and the choice that a button stands for.
+/// The question and the choice of a button.
 fn choice(data: &str) -> Option<(QuestionId, usize)> {
     let (id, at) = data
         .strip_prefix(CHOICE)?

@@ -1,4 +1,4 @@
-//! What a person may do with the bot, besides talking to it.
+//! Decides what a person may do with the bot, besides talking to it.
 
 use crate::domain::{ChatType, Source};
 use crate::inbound::{AccessPolicy, Inner};
@@ -9,21 +9,21 @@ use crate::store::{Store, StoreError};
 /// How much a person is trusted. Later ranks may do more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Allowed by a chat, by a list for groups, by pairing, or because everybody is.
+    /// Allowed by a chat, by a list for groups, by pairing, or because everyone is.
     Guest,
     /// Named in the list of allowed users.
     AllowedUser,
     Owner,
 }
 
-/// What needs more than the permission to talk.
+/// A right beyond the permission to talk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Right {
     /// See and fetch sessions of other chats and of terminals.
     OtherSessions,
-    /// Say where handoffs go.
+    /// Choose where handoffs go.
     Home,
-    /// Answer what an agent asks before it acts.
+    /// Answer an agent that asks before it acts.
     Approvals,
     /// End, rename or take back a conversation that several people share.
     SharedSession,
@@ -34,7 +34,7 @@ pub enum Right {
 impl AccessPolicy {
     /// The rank of the person who speaks or presses a button. `None`: they are not allowed at all.
     pub fn rank(&self, store: &Store, source: &Source) -> Result<Option<Rank>, StoreError> {
-        // The socket has checked who writes there.
+        // The control socket has checked the client.
         if source.platform == local::NAME {
             return Ok(Some(Rank::Owner));
         }
@@ -59,7 +59,7 @@ impl AccessPolicy {
         rank >= least
     }
 
-    /// The id of the platform's owner, where one is known.
+    /// The id of the platform's owner, if it is known.
     pub fn owner(&self, platform: &str) -> Option<&str> {
         self.platforms.get(platform)?.access.owner()
     }
@@ -68,7 +68,7 @@ impl AccessPolicy {
 impl crate::inbound::access::PlatformAccess {
     /// The rank of a person who is allowed.
     pub(super) fn rank(&self, source: &Source) -> Rank {
-        // What is posted to a channel has no author.
+        // Posts of a channel have no author.
         if source.chat_type == ChatType::Channel {
             return Rank::Guest;
         }
@@ -148,7 +148,7 @@ mod tests {
             (&named, Dm, "400", Some("9"), AllowedUser),
             (&named, Group, "400", Some("9"), Guest),
             (&all, Dm, "9", Some("9"), Guest),
-            // A channel speaks for itself, whatever its id is.
+            // A post of a channel has no author, whatever the channel's id.
             (&alone, Channel, "1", Some("1"), Guest),
         ] {
             let source = said(chat_type, chat, user);

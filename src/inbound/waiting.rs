@@ -1,4 +1,4 @@
-//! A message whose conversation another program has a turn of: the chat hears of the wait, and of its end.
+//! Waits while another program has a turn of the conversation, and tells the chat about the wait and its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,12 +9,12 @@ use crate::inbound::Inner;
 use crate::store::{HeldBy, Inbound, StoreError};
 use crate::turn::{SessionLock, WaitOutcome, kept_busy};
 
-/// What a person reads who has stopped a wait.
+/// The answer to a person who has stopped the wait.
 const STOPPED: &str = "Stopped. Your message was not processed.";
 
 impl Inner {
-    /// Begins with `begin` when no other program has a turn of the conversation. `None`: the message is dismissed, or the
-    /// daemon stops and the next start sees to it.
+    /// Calls `begin` when no other program has a turn of the conversation. `None`: the message is dismissed, or the
+    /// daemon stops and the next start processes it.
     pub(super) async fn when_free<T, F>(
         self: &Arc<Self>,
         inbound: &Inbound,
@@ -31,14 +31,14 @@ impl Inner {
                 () = self.draining.cancelled() => {}
             }
         };
-        let mut told = 0;
-        let tell = |by: &HeldBy, waited: Duration| {
-            self.say_waiting(inbound, told, by, waited);
-            told += 1;
+        let mut notes = 0;
+        let on_wait = |by: &HeldBy, waited: Duration| {
+            self.note_wait(inbound, notes, by, waited);
+            notes += 1;
         };
         let waited = self
             .turns
-            .when_free(lock, &self.stop, quit, tell, begin)
+            .when_free(lock, &self.stop, quit, on_wait, begin)
             .await?;
         let why = match waited {
             WaitOutcome::Begun(begun) => return Ok(Some(begun)),
@@ -50,8 +50,8 @@ impl Inner {
         Ok(None)
     }
 
-    /// Only a courtesy: it is sent once, or not.
-    fn say_waiting(&self, inbound: &Inbound, told: usize, by: &HeldBy, waited: Duration) {
+    /// Sends a note about the wait. Best effort: it is not retried.
+    fn note_wait(&self, inbound: &Inbound, number: usize, by: &HeldBy, waited: Duration) {
         let Some(platform) = self.platforms.adapter(&inbound.source.platform) else {
             return;
         };
@@ -62,11 +62,10 @@ impl Inner {
             minutes => format!("Still waiting for the other program ({minutes} min)."),
         };
         let source = inbound.source.clone();
-        let key = format!("waiting:{}:{told}", inbound.id);
+        let key = format!("waiting:{}:{number}", inbound.id);
         self.tracker.spawn(async move {
-            platform.ready_for(&source).await;
             if let Err(error) = platform.send(&source, text.as_str().into(), &key).await {
-                tracing::debug!(%error, "a note about a wait was not sent");
+                tracing::debug!(%error, "note about a wait not sent");
             }
         });
     }

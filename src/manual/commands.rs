@@ -1,11 +1,11 @@
-//! Options and verbs, from the definitions of the command lines.
+//! Generates the options, verbs and exit codes of the manuals from the definitions of the command lines.
 
 use clap::{Arg, Command};
 
 use super::roff::{example, literal, prose, sentence};
 use super::{Part, part};
 
-/// The options of a program without verbs worth a section.
+/// The options and verbs of a program whose verbs need no sections.
 pub(super) fn options(command: &Command) -> String {
     let mut text = String::new();
     for arg in own_args(command) {
@@ -29,7 +29,7 @@ fn everywhere() -> String {
     ".TP\n.BR \\-h \", \" \\-\\-help\nPrint help.\n.TP\n.BR \\-V \", \" \\-\\-version\nPrint the version.\n".into()
 }
 
-/// One part a verb, with those below it.
+/// One part per verb, with its subcommands.
 pub(super) fn verbs(command: &Command) -> Vec<Part> {
     let shown = command.get_subcommands().filter(|verb| !verb.is_hide_set());
     shown
@@ -89,7 +89,7 @@ fn own_args(command: &Command) -> impl Iterator<Item = &Arg> {
 
 fn about(command: &Command) -> String {
     let about = command.get_about().map(ToString::to_string);
-    let about = about.unwrap_or_else(|| panic!("{} says nothing", command.get_name()));
+    let about = about.unwrap_or_else(|| panic!("{} has no description", command.get_name()));
     sentence(&about)
 }
 
@@ -101,7 +101,7 @@ fn quoted(path: &str) -> String {
     }
 }
 
-/// What the argument's value is called.
+/// The name of the argument's value.
 fn value(arg: &Arg) -> Option<String> {
     if !arg.get_action().takes_values() {
         return None;
@@ -168,7 +168,7 @@ fn entry(arg: &Arg) -> String {
         }
     }
     let help = arg.get_help().map(ToString::to_string);
-    let help = help.unwrap_or_else(|| panic!("{name} says nothing"));
+    let help = help.unwrap_or_else(|| panic!("{name} has no help text"));
     text.push_str(&sentence(&help));
     let default: Vec<String> = arg
         .get_default_values()
@@ -190,7 +190,7 @@ fn entry(arg: &Arg) -> String {
     text
 }
 
-/// From the list under `--help`.
+/// The exit codes from the list in `--help`.
 pub(super) fn exit_codes(command: &Command) -> String {
     let after = command.get_after_help().expect("exit codes").to_string();
     let codes = after.split("Exit codes:").nth(1).expect("exit codes");
@@ -211,7 +211,7 @@ pub(super) fn exit_codes(command: &Command) -> String {
 fn capital(text: &str) -> String {
     let mut chars = text.chars();
     match chars.next() {
-        // A file's name stays as it is.
+        // The name of a file keeps its case.
         Some(first) if !text.starts_with("state.db") => {
             first.to_ascii_uppercase().to_string() + chars.as_str()
         }

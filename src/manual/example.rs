@@ -1,12 +1,12 @@
-//! `contrib/hermesd.toml`: every setting with its help, its kind and its default.
+//! Generates `contrib/hermesd.toml`: every setting with its help, its kind and its default.
 
 use crate::config::settings::{Kind, Setting};
 use crate::platform::{self, schema};
 
 fn example() -> String {
     let mut text = String::from(
-        "# Every setting of hermesd with its default. None is required. Uncomment what you want to change.\n\
-         # This file beats Hermes' .env, variables and config.yaml. HERMESD_ variables and credentials beat this file.\n",
+        "# Every setting of hermesd with its default. None is required. Uncomment the settings that you want to change.\n\
+         # This file overrides Hermes' .env, variables and config.yaml. HERMESD_ variables and credentials override this file.\n",
     );
     let mut section = "";
     for setting in schema().settings() {
@@ -17,7 +17,7 @@ fn example() -> String {
                 && !platform::has_adapter(name)
             {
                 text.push_str(&format!(
-                    "# This version of hermesd reads these settings and cannot speak to {name} yet.\n"
+                    "# This version of hermesd reads these settings, but cannot connect to {name} yet.\n"
                 ));
             }
             section = table;

@@ -1,8 +1,8 @@
-//! The manuals in `man/`, kept true: what the code defines is written into them, and the tests fail when a page has
-//! something else. Compiled for the tests only.
+//! Generates the parts of the manuals in `man/` that the code defines. A test fails if a page differs. This module is
+//! compiled for tests only.
 //!
-//! A page is its own source. Between `.\" generated: NAME` and `.\" end` stands what is made from the code; the rest is
-//! written by hand. `UPDATE_MANUALS=1 cargo test --lib manual` makes the generated parts anew.
+//! A page is its own source. The parts between `.\" generated: NAME` and `.\" end` are generated, the rest is written
+//! by hand. `UPDATE_MANUALS=1 cargo test --lib manual` regenerates those parts.
 
 mod commands;
 mod example;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use clap::CommandFactory;
 
-/// A generated part of a page: its name, and what has to stand there.
+/// A generated part of a page.
 struct Part {
     name: String,
     text: String,
@@ -82,8 +82,8 @@ fn read(file: &str) -> String {
 const BEGIN: &str = ".\\\" generated: ";
 const END: &str = ".\\\" end";
 
-/// The page with its generated parts made anew. Panics when a part has no place in it, or a place has no part.
-fn made_anew(page: &Page, found: &str) -> String {
+/// Regenerates the parts of a page. Panics if a part has no place in the page, or a place has no part.
+fn regenerated(page: &Page, found: &str) -> String {
     let mut made = String::new();
     let mut missing: Vec<&str> = page.parts.iter().map(|part| part.name.as_str()).collect();
     let mut lines = found.lines();
@@ -94,10 +94,10 @@ fn made_anew(page: &Page, found: &str) -> String {
             continue;
         };
         let part = page.parts.iter().find(|part| part.name == name);
-        let part = part.unwrap_or_else(|| panic!("man/{}: nothing makes {name:?}", page.file));
+        let part = part.unwrap_or_else(|| panic!("man/{}: no code generates {name:?}", page.file));
         assert!(
             missing.contains(&name),
-            "man/{}: {name:?} stands there twice",
+            "man/{}: {name:?} is there twice",
             page.file
         );
         missing.retain(|other| *other != name);
@@ -112,7 +112,7 @@ fn made_anew(page: &Page, found: &str) -> String {
     }
     assert!(
         missing.is_empty(),
-        "man/{}: has no place for {missing:?}: write `{BEGIN}NAME` and `{END}` where each belongs",
+        "man/{} has no place for {missing:?}: write `{BEGIN}NAME` and `{END}` where each belongs",
         page.file
     );
     made
@@ -122,7 +122,7 @@ fn made_anew(page: &Page, found: &str) -> String {
 fn the_pages_say_what_the_code_defines() {
     for page in pages() {
         let found = read(page.file);
-        let made = made_anew(&page, &found);
+        let made = regenerated(&page, &found);
         if std::env::var_os("UPDATE_MANUALS").is_some() {
             std::fs::write(path(page.file), &made).expect("a writable page");
             continue;

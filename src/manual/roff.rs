@@ -1,9 +1,9 @@
-//! Text as man(7) takes it.
+//! Converts text to the markup of man(7).
 
 /// The longest line of a page's source.
 const WIDTH: usize = 78;
 
-/// One character, so that it is shown as it is.
+/// Appends a character so that it is shown as it is.
 fn shown(c: char, out: &mut String) {
     match c {
         '\\' => out.push_str("\\e"),
@@ -12,7 +12,7 @@ fn shown(c: char, out: &mut String) {
     }
 }
 
-/// A word to be typed as it stands: its hyphens are minus signs.
+/// A word that the reader types literally. Its hyphens become minus signs.
 pub(super) fn literal(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
@@ -28,7 +28,7 @@ pub(super) fn literal(text: &str) -> String {
     guarded(out)
 }
 
-/// A line that begins with a point or an apostrophe is no request.
+/// Protects a line that begins with a dot or an apostrophe, which would be a request of man(7).
 fn guarded(line: String) -> String {
     if line.starts_with(['.', '\'']) {
         format!("\\&{line}")
@@ -37,12 +37,12 @@ fn guarded(line: String) -> String {
     }
 }
 
-/// Sentences, each on a line of its own; what stands between backticks is to be typed.
+/// Puts each sentence on its own line. Text between backticks is literal.
 pub(super) fn prose(text: &str) -> String {
     let mut out = String::new();
     for (n, piece) in text.split('`').enumerate() {
         if n % 2 == 1 {
-            // A name that is cut by a hyphen at the end of a line cannot be copied.
+            // No hyphenation: a hyphen at the end of a line would spoil a copied name.
             out.push_str(&format!("\\fB\\%{}\\fP", literal(piece)));
             continue;
         }
@@ -73,7 +73,7 @@ pub(super) fn prose(text: &str) -> String {
     text
 }
 
-/// Lines that are pleasant to read as they stand.
+/// Wraps a line of the source.
 fn wrapped(line: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in line.split(' ') {
@@ -90,7 +90,7 @@ fn wrapped(line: &str) -> Vec<String> {
     lines
 }
 
-/// [`prose`] that ends like a sentence: clap takes the last point away.
+/// Like [`prose`], with a full stop at the end, which clap removes.
 pub(super) fn sentence(text: &str) -> String {
     let text = text.trim_end();
     match text.chars().last() {
@@ -99,7 +99,7 @@ pub(super) fn sentence(text: &str) -> String {
     }
 }
 
-/// Lines that are shown as they are.
+/// Lines that are shown literally.
 pub(super) fn example(lines: &[&str]) -> String {
     let shown: Vec<String> = lines.iter().map(|line| literal(line)).collect();
     format!(".PP\n.RS 4\n.EX\n{}\n.EE\n.RE\n", shown.join("\n"))

@@ -1,4 +1,4 @@
-//! Every key of `hermesd.toml`, from the one list of settings.
+//! Generates the manual of `hermesd.toml` from the list of settings.
 
 use super::roff::{literal, prose, sentence};
 use crate::config::settings::Setting;

@@ -1,4 +1,4 @@
-//! Methods, objects and events of the control socket, from the source of its types: their comments are its manual.
+//! Generates the manual of the control socket (methods, objects, events) from the comments of the wire types.
 
 use super::roff::{literal, prose, sentence};
 use crate::protocol::METHODS;
@@ -7,7 +7,7 @@ const CALLS: &str = include_str!("../protocol/calls.rs");
 const VIEWS: &str = include_str!("../protocol/views.rs");
 const CODES: &str = include_str!("../protocol/mod.rs");
 
-/// What each method answers with: a type of ours, several of them, or fields that have no type.
+/// The result of each method: a view, a list of views, or a description if it has no type.
 const RESULTS: [(&str, Answer); 31] = [
     ("hello", Answer::One("HelloView")),
     ("status", Answer::One("StatusView")),
@@ -20,7 +20,7 @@ const RESULTS: [(&str, Answer); 31] = [
     ("pair.approve", Answer::One("PersonView")),
     (
         "pair.revoke",
-        Answer::Words("An object with `platform` and `user`, as they were given."),
+        Answer::Words("An object with the `platform` and `user` of the request."),
     ),
     ("session.list", Answer::List("SessionView")),
     ("session.show", Answer::One("SessionView")),
@@ -32,11 +32,11 @@ const RESULTS: [(&str, Answer); 31] = [
     ("chat.say", Answer::One("ChatTurnView")),
     (
         "chat.answer",
-        Answer::Words("An object with `question`: the question that was answered."),
+        Answer::Words("An object with `question`, the id of the answered question."),
     ),
     (
         "chat.stop",
-        Answer::Words("An object with `stopped`: whether there was an answer to interrupt."),
+        Answer::Words("An object with `stopped`: whether a reply was in progress."),
     ),
     ("chat.leave", Answer::Words("An empty object.")),
     ("handoff.request", Answer::One("HandoffView")),
@@ -47,7 +47,7 @@ const RESULTS: [(&str, Answer); 31] = [
     ("handoff.retry", Answer::One("HandoffView")),
     (
         "events.subscribe",
-        Answer::Words("An empty object; events follow it."),
+        Answer::Words("An empty object. Events follow."),
     ),
     ("local.threads", Answer::List("LocalThreadView")),
     ("local.read", Answer::List("LocalMessageView")),
@@ -66,7 +66,7 @@ struct Field {
     doc: String,
 }
 
-/// A method or an event: its name on the wire, what it is, and its parameters: a type's name, or fields of its own.
+/// A method or an event. `name` is its name on the wire. Its parameters are a type (`takes`) or its own `fields`.
 struct Entry {
     name: String,
     doc: String,
@@ -107,7 +107,7 @@ pub(super) fn methods() -> String {
     text
 }
 
-/// `HandoffView` is called a handoff object.
+/// `HandoffView` becomes `handoff`.
 fn object_name(view: &str) -> String {
     let mut name = String::new();
     for c in view.strip_suffix("View").unwrap_or(view).chars() {
@@ -186,7 +186,7 @@ fn structs(source: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The lines between a type's braces.
+/// The lines between the braces of a type.
 fn body<'a>(source: &'a str, head: &str) -> impl Iterator<Item = &'a str> + use<'a> {
     let mut lines = source.lines();
     assert!(lines.any(|line| line == head), "there is no `{head}`");
@@ -220,7 +220,7 @@ fn read_fields<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<Field> {
     fields
 }
 
-/// What a Rust type is to somebody who reads JSON.
+/// A Rust type in the words of JSON.
 fn kind_of(rust: &str, optional: bool) -> String {
     let inside = |rust: &str, of: &str| -> Option<String> {
         let inner = rust
@@ -246,11 +246,11 @@ fn kind_of(rust: &str, optional: bool) -> String {
         "f64" => "seconds".into(),
         "Value" => "any value".into(),
         view if view.ends_with("View") => object_name(view),
-        other => panic!("what is a {other} to a reader of JSON?"),
+        other => panic!("the type {other} has no name for readers of JSON"),
     }
 }
 
-/// The variants of an enum with their names on the wire.
+/// The variants of an enum, with their names on the wire.
 fn entries(source: &str, name: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     let mut lines = body(source, &format!("pub enum {name} {{"));
@@ -280,7 +280,7 @@ fn entries(source: &str, name: &str) -> Vec<Entry> {
     entries
 }
 
-/// The numbers of errors.
+/// The error codes.
 pub(super) fn codes() -> Vec<String> {
     let code = |line: &str| {
         let (_, number) = line

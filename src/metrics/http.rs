@@ -1,5 +1,5 @@
-//! `GET /metrics`, and nothing else: for a collector that cannot use the control socket. Every request is small, short and
-//! one of few, and its connection ends with the answer.
+//! Serves `GET /metrics` over HTTP, for collectors that cannot use the control socket. Size, time and number of
+//! requests are limited. The connection ends with the answer.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::text::CONTENT_TYPE;
 
-/// Connections at one time; others are closed at once.
+/// The limit of connections. Others are closed at once.
 const CONNECTIONS: usize = 8;
-/// The longest request, with all its headers.
+/// The size limit of a request with its headers.
 const LONGEST: usize = 8 << 10;
-/// For the request to come, and for the answer to be taken.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time limit for receiving the request and sending the answer.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Serves until `stop`. `text` makes the answer. `hosts` are names that may be asked for besides our address and loopback ones.
+/// Serves until `stop`. `text` makes the answer. `hosts` are the accepted names besides our address and loopback names.
 pub async fn serve<F, T>(
     listener: TcpListener,
     hosts: Vec<String>,
@@ -29,7 +29,7 @@ pub async fn serve<F, T>(
     F: Future<Output = String> + Send,
     T: Fn() -> F + Send + Sync + 'static,
 {
-    let (text, places) = (Arc::new(text), Arc::new(Semaphore::new(CONNECTIONS)));
+    let (text, permits) = (Arc::new(text), Arc::new(Semaphore::new(CONNECTIONS)));
     let hosts: Arc<[String]> = hosts.into();
     loop {
         let accepted = tokio::select! {
@@ -37,18 +37,18 @@ pub async fn serve<F, T>(
             () = stop.cancelled() => return,
         };
         let Ok((mut stream, _)) = accepted else {
-            // Out of descriptors, most likely: others have to finish first.
+            // Probably out of file descriptors: others have to finish first.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
-        let Ok(place) = places.clone().try_acquire_owned() else {
+        let Ok(permit) = permits.clone().try_acquire_owned() else {
             continue;
         };
         let (text, hosts, stop) = (text.clone(), hosts.clone(), stop.clone());
         tokio::spawn(async move {
-            let _place = place;
+            let _permit = permit;
             let answer = answer(&mut stream, &hosts, text.as_ref());
-            let answered = tokio::time::timeout(PATIENCE, answer);
+            let answered = tokio::time::timeout(TIMEOUT, answer);
             tokio::select! {
                 _ = answered => {}
                 () = stop.cancelled() => {}
@@ -57,7 +57,7 @@ pub async fn serve<F, T>(
     }
 }
 
-/// Binds; the reason when that is not possible names the address.
+/// Binds the listener. The error names the address.
 pub async fn listen(address: SocketAddr) -> Result<TcpListener, String> {
     let listener = TcpListener::bind(address).await;
     listener.map_err(|e| format!("metrics.listen: {address}: {e}"))
@@ -76,7 +76,7 @@ where
             let length = body.len();
             ("200 OK", (if head { String::new() } else { body }, length))
         }
-        Request::Other(status) => (status, said(status)),
+        Request::Other(status) => (status, error_body(status)),
     };
     let (body, length) = body;
     let kind = match status {
@@ -89,13 +89,13 @@ where
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(body.as_bytes()).await?;
     stream.shutdown().await?;
-    // A close with bytes unread would take the answer back.
+    // Closing with unread bytes would reset the connection and lose the answer.
     let mut rest = [0; 1024];
     while stream.read(&mut rest).await? > 0 {}
     Ok(())
 }
 
-fn said(status: &str) -> (String, usize) {
+fn error_body(status: &str) -> (String, usize) {
     let body = format!("{status}\n");
     let length = body.len();
     (body, length)
@@ -128,13 +128,14 @@ fn ends(bytes: &[u8]) -> bool {
     bytes.windows(4).any(|w| w == b"\r\n\r\n") || bytes.windows(2).any(|w| w == b"\n\n")
 }
 
-/// Whether a request for this host is meant for us: a page in a browser can make any name lead here, but not these.
+/// Whether a request for this host is meant for us. A web page can point any name of its own to our address, but not
+/// these names.
 fn is_ours(host: &str, own: IpAddr, names: &[String]) -> bool {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => (name, port),
         _ => (host, ""),
     };
-    // An address with colons in it stands in brackets.
+    // An IPv6 address is in brackets.
     let name = match name.strip_prefix('[').and_then(|n| n.strip_suffix(']')) {
         Some(address) => address,
         None if name.contains(':') && port.is_empty() => return false,
@@ -164,7 +165,7 @@ fn read(bytes: &[u8], is_ours: impl Fn(&str) -> bool) -> Request {
     if !ends(bytes) || !version.starts_with("HTTP/1.") {
         return Request::Other("400 Bad Request");
     }
-    // No browser leaves it out.
+    // A request without a host is accepted: browsers always send one.
     let mut hosts = lines
         .take_while(|line| !line.is_empty())
         .filter_map(|line| line.split_once(':'))

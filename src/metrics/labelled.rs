@@ -1,17 +1,17 @@
-//! Counters with two labels whose values are known beforehand: looking one up again costs no hash and no lock, and nobody
-//! outside can make the lists longer.
+//! Metrics with two labels whose values come from fixed lists. A repeated look-up needs no hash and no lock. Unknown
+//! values cannot add series.
 
 use std::sync::OnceLock;
 
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::histogram::Histogram;
 
-/// What stands for every value that is not in its list.
+/// The label value for all values that are not in the list.
 pub(super) const OTHER: &str = "other";
 
 type Labels = [(&'static str, &'static str); 2];
 
-/// One label: its name and what it may say.
+/// The name of a label and its values.
 #[derive(Clone, Copy)]
 pub(super) struct Label {
     pub(super) name: &'static str,
@@ -19,50 +19,55 @@ pub(super) struct Label {
 }
 
 impl Label {
-    /// The label with this value, or the one for all others.
+    /// The label with this value, or with [`OTHER`].
     pub(super) fn with(self, value: &str) -> (&'static str, &'static str) {
-        self.at(self.place(value))
+        self.at(self.index(value))
     }
 
-    /// The place of a value; the last is for all others.
-    fn place(self, value: &str) -> usize {
+    /// The index of a value. The last one is for all others.
+    fn index(self, value: &str) -> usize {
         let known = self.values.iter().position(|known| *known == value);
         known.unwrap_or(self.values.len())
     }
 
-    fn at(self, place: usize) -> (&'static str, &'static str) {
-        (self.name, self.values.get(place).copied().unwrap_or(OTHER))
+    fn at(self, index: usize) -> (&'static str, &'static str) {
+        (self.name, self.values.get(index).copied().unwrap_or(OTHER))
     }
 }
 
-pub struct Grid<M, C = fn() -> M> {
+/// A metric for each pair of label values, created on first use.
+pub struct LabelledFamily<M, C = fn() -> M> {
     first: Label,
     second: Label,
     pub(super) family: Family<Labels, M, C>,
-    cells: Vec<OnceLock<M>>,
+    series: Vec<OnceLock<M>>,
 }
 
-impl<M: Clone, C: MetricConstructor<M> + Clone> Grid<M, C> {
-    pub(super) fn new(first: Label, second: Label, family: Family<Labels, M, C>) -> Grid<M, C> {
-        let cells = (first.values.len() + 1) * (second.values.len() + 1);
-        Grid {
+impl<M: Clone, C: MetricConstructor<M> + Clone> LabelledFamily<M, C> {
+    pub(super) fn new(
+        first: Label,
+        second: Label,
+        family: Family<Labels, M, C>,
+    ) -> LabelledFamily<M, C> {
+        let series = (first.values.len() + 1) * (second.values.len() + 1);
+        LabelledFamily {
             first,
             second,
             family,
-            cells: (0..cells).map(|_| OnceLock::new()).collect(),
+            series: (0..series).map(|_| OnceLock::new()).collect(),
         }
     }
 
     pub fn at(&self, first: &str, second: &str) -> &M {
-        let (row, column) = (self.first.place(first), self.second.place(second));
-        self.cells[row * (self.second.values.len() + 1) + column].get_or_init(|| {
+        let (row, column) = (self.first.index(first), self.second.index(second));
+        self.series[row * (self.second.values.len() + 1) + column].get_or_init(|| {
             let labels = [self.first.at(row), self.second.at(column)];
             self.family.get_or_create_owned(&labels)
         })
     }
 }
 
-/// Seconds from a tenth of a millisecond to minutes: a stage of a handoff takes the one, an agent's answer the other.
+/// Buckets from a tenth of a millisecond, for a stage of a handoff, to minutes, for an agent's answer.
 pub(super) fn seconds() -> Histogram {
     Histogram::new([
         0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0,

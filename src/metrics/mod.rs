@@ -1,7 +1,6 @@
-//! Numbers about what the daemon does, in Prometheus' text format: over the control socket, and over HTTP where somebody
-//! wants that.
+//! Counts what the daemon does, and writes the metrics in Prometheus' text format, for the control socket and for HTTP.
 //!
-//! Labels say platforms, agents, stages and outcomes, all from lists that are known beforehand; never a session or a chat.
+//! Labels name platforms, agents, stages and outcomes, from fixed lists. They never name a session or a chat.
 
 pub mod http;
 mod labelled;
@@ -19,7 +18,7 @@ use prometheus_client::registry::Registry;
 
 use crate::clock;
 use crate::domain::HandoffStage;
-pub use crate::metrics::labelled::Grid;
+pub use crate::metrics::labelled::LabelledFamily;
 use crate::metrics::labelled::{Label, seconds};
 
 const AGENT: Label = Label {
@@ -49,7 +48,7 @@ const fn outcome(values: &'static [&'static str]) -> Label {
 
 type Seconds = Counter<f64, AtomicU64>;
 
-/// What the writer of the database counts. The store has it from its beginning; the daemon shows it with the rest.
+/// The metrics of the database writer. The store has them from its start, and [`Metrics`] includes them.
 #[derive(Clone)]
 pub struct Database {
     pub busy: Counter,
@@ -67,7 +66,7 @@ impl Default for Database {
     }
 }
 
-/// What is only known by looking, which is done when somebody asks.
+/// The values that are read when the metrics are requested.
 #[derive(Debug, Clone, Default)]
 pub struct Now {
     /// Name and state of every platform.
@@ -82,21 +81,21 @@ pub struct Now {
 pub struct Metrics {
     registry: Registry,
     platform: Label,
-    handoffs: Grid<Counter>,
-    stages: Grid<Histogram>,
-    turns: Grid<Counter>,
-    turn_seconds: Grid<Histogram>,
-    deliveries: Grid<Counter>,
+    handoffs: LabelledFamily<Counter>,
+    stages: LabelledFamily<Histogram>,
+    turns: LabelledFamily<Counter>,
+    turn_seconds: LabelledFamily<Histogram>,
+    deliveries: LabelledFamily<Counter>,
     retries: Family<[(&'static str, &'static str); 1], Counter>,
-    waits: Grid<Counter>,
-    wait_seconds: Grid<Seconds>,
-    inbound: Grid<Counter>,
-    states: Grid<Gauge>,
+    waits: LabelledFamily<Counter>,
+    wait_seconds: LabelledFamily<Seconds>,
+    inbound: LabelledFamily<Counter>,
+    states: LabelledFamily<Gauge>,
     queue: Family<[(&'static str, &'static str); 1], Gauge>,
     connections: Gauge,
 }
 
-/// How a message from a chat was met.
+/// How the daemon handled a message from a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageOutcome {
     Accepted,
@@ -119,17 +118,17 @@ impl MessageOutcome {
 /// Why a message had to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitReason {
-    /// For our own pace, which keeps to the platform's limits.
+    /// Our own pace, which keeps within the platform's limits.
     Pace,
-    /// The platform asked for it.
+    /// The platform asked for the wait.
     Asked,
 }
 
-/// Less is no wait, only the time that it takes to ask.
+/// Shorter times do not count as waits.
 const WAIT: Duration = Duration::from_millis(1);
 
 impl Metrics {
-    /// `platforms`: the names that the label `platform` may have.
+    /// `platforms` has the values of the label `platform`.
     pub fn new(
         database: &Database,
         started_at: f64,
@@ -159,7 +158,7 @@ impl Metrics {
             deliveries: counters(platform, outcome(&["sent", "repeated", "failed", "gone"])),
             retries: Family::default(),
             waits: counters(platform, cause()),
-            wait_seconds: Grid::new(platform, cause(), Family::default()),
+            wait_seconds: LabelledFamily::new(platform, cause(), Family::default()),
             inbound: counters(
                 platform,
                 Label {
@@ -167,7 +166,7 @@ impl Metrics {
                     values: &["accepted", "duplicate", "denied", "stranger"],
                 },
             ),
-            states: Grid::new(
+            states: LabelledFamily::new(
                 platform,
                 Label {
                     name: "state",
@@ -213,7 +212,7 @@ impl Metrics {
         );
         r.register(
             "retries",
-            "Calls to platforms that were tried again",
+            "Calls to platforms that were retried",
             self.retries.clone(),
         );
         r.register(
@@ -228,7 +227,7 @@ impl Metrics {
         );
         r.register(
             "inbound_messages",
-            "Messages that came from chats",
+            "Messages received from chats",
             self.inbound.family.clone(),
         );
         r.register(
@@ -236,7 +235,7 @@ impl Metrics {
             "1 for the state that a platform is in",
             self.states.family.clone(),
         );
-        let (family, help) = (self.queue.clone(), "What waits or is at work");
+        let (family, help) = (self.queue.clone(), "Work that waits or runs");
         r.register("queue_depth", help, family);
         r.register(
             "connections",
@@ -245,12 +244,12 @@ impl Metrics {
         );
         r.register(
             "database_busy_retries",
-            "Times that another program's lock was waited out",
+            "Retries because another program had locked the database",
             database.busy.clone(),
         );
         r.register(
             "database_commit_seconds",
-            "How long commits took, with the wait for locks",
+            "How long commits took, including the wait for locks",
             database.commit.clone(),
         );
         r.register(
@@ -261,7 +260,7 @@ impl Metrics {
         self
     }
 
-    /// A handoff has ended; `error` is the reason when it has not gone through.
+    /// `error` is the reason why the handoff failed, if it did.
     pub fn handoff_ended(&self, platform: &str, error: Option<&str>) {
         let outcome = match error {
             None => "completed",
@@ -272,7 +271,7 @@ impl Metrics {
     }
 
     pub fn stage_reached(&self, platform: &str, stage: HandoffStage, seconds: f64) {
-        // A clock that was set back makes no time negative.
+        // A clock that was set back must not make a time negative.
         let seconds = seconds.max(0.0);
         self.stages.at(platform, stage.as_str()).observe(seconds);
     }
@@ -312,15 +311,15 @@ impl Metrics {
         seconds.inc_by(how_long.as_secs_f64());
     }
 
-    pub fn met(&self, platform: &str, how: MessageOutcome) {
+    pub fn count_inbound(&self, platform: &str, how: MessageOutcome) {
         self.inbound.at(platform, how.as_str()).inc();
     }
 
-    /// All of it, with what is known by looking.
+    /// All metrics as text.
     pub fn text(&self, now: &Now) -> String {
-        for (platform, standing) in &now.platforms {
+        for (platform, current) in &now.platforms {
             for state in STATES {
-                let is_it = i64::from(state == *standing);
+                let is_it = i64::from(state == *current);
                 self.states.at(platform, state).set(is_it);
             }
         }
@@ -352,12 +351,12 @@ fn cause() -> Label {
     }
 }
 
-fn counters(first: Label, second: Label) -> Grid<Counter> {
-    Grid::new(first, second, Family::default())
+fn counters(first: Label, second: Label) -> LabelledFamily<Counter> {
+    LabelledFamily::new(first, second, Family::default())
 }
 
-fn histograms(first: Label, second: Label) -> Grid<Histogram> {
-    Grid::new(first, second, Family::new_with_constructor(seconds))
+fn histograms(first: Label, second: Label) -> LabelledFamily<Histogram> {
+    LabelledFamily::new(first, second, Family::new_with_constructor(seconds))
 }
 
 #[cfg(test)]
@@ -382,7 +381,7 @@ mod tests {
         metrics.turn_ended("echo", "answered", Duration::from_millis(20));
         metrics.waited("telegram", WaitReason::Pace, Duration::from_micros(10));
         metrics.waited("telegram", WaitReason::Asked, Duration::from_millis(1500));
-        metrics.met("telegram", MessageOutcome::Stranger);
+        metrics.count_inbound("telegram", MessageOutcome::Stranger);
         database.busy.inc();
         database.group.observe(3.0);
         let text = metrics.text(&Now {

@@ -1,5 +1,5 @@
-//! Prometheus' text format. The library writes OpenMetrics, its younger sister, which not every collector reads; the two
-//! differ in little.
+//! Writes and parses Prometheus' text format. The library writes OpenMetrics, which not every collector reads, so the
+//! text is converted.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,17 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use serde::Serialize;
 
-/// What HTTP calls it.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 pub(super) fn of(registry: &Registry) -> String {
     let mut text = String::new();
-    // A String takes all that is written to it.
+    // Writing to a String cannot fail.
     let _ = encode(&mut text, registry);
     classic(&text)
 }
 
-/// In OpenMetrics the name of a counter's family lacks the `_total` of its samples, an info's the `_info`, and there is a
-/// last line.
+/// Converts from OpenMetrics. There, the name of a counter's family lacks `_total`, that of an info lacks `_info`, and
+/// the text ends with `# EOF`.
 fn classic(text: &str) -> String {
     let mut classic = String::with_capacity(text.len());
     let mut lines = text.lines().peekable();
@@ -49,7 +48,7 @@ fn words_after<'a>(line: &'a str, mark: &str) -> Option<(&'a str, &'a str)> {
     line.strip_prefix(mark)?.split_once(' ')
 }
 
-/// A family, for programs that would rather have JSON.
+/// A family of metrics as JSON.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub struct FamilyView {
     #[serde(rename = "type")]
@@ -60,13 +59,13 @@ pub struct FamilyView {
 
 #[derive(Debug, PartialEq, Serialize)]
 pub struct SampleView {
-    /// That of the family, for a histogram with its ending.
+    /// The name of the family, for a histogram with its suffix.
     pub name: String,
     pub labels: BTreeMap<String, String>,
     pub value: f64,
 }
 
-/// The families of such a text by their names. Reads what [`of`] writes, whose labels have no quotes in them.
+/// The families of a text by name. Parses only the output of [`of`], whose label values contain no quotes or commas.
 pub fn families(text: &str) -> BTreeMap<String, FamilyView> {
     let mut families: BTreeMap<String, FamilyView> = BTreeMap::new();
     let mut current = String::new();

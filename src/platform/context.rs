@@ -1,4 +1,4 @@
-//! The services that hermesd gives to an adapter. An adapter does not know the database.
+//! Gives an adapter the services that it needs. An adapter does not know the database.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub struct Cursor {
     pub at: f64,
 }
 
-/// Belongs to the adapter of one platform.
+/// The services for the adapter of one platform.
 #[derive(Clone)]
 pub struct AdapterContext {
     platform: &'static str,
@@ -75,8 +75,8 @@ impl AdapterContext {
         Ok(path)
     }
 
-    /// A client that follows no redirects, resolves names on threads of its own and notices dead connections. Each request
-    /// sets its own timeout.
+    /// A client that follows no redirects, resolves names on threads of its own and notices dead connections. Each
+    /// request sets its own timeout.
     pub fn http_client(&self) -> Result<Client, BuildError> {
         let builder = || {
             Client::builder()
@@ -85,14 +85,14 @@ impl AdapterContext {
                 .tcp_keepalive(UNCONFIRMED)
                 .tcp_user_timeout(UNCONFIRMED)
                 .dns_resolver(Arc::new(NameLookup::default()))
-                // An address or a header may hold a token, which is for one server alone.
+                // An address or a header may contain a token, which is for one server only.
                 .redirect(Policy::none())
                 .referer(false)
                 .user_agent(concat!("hermesd/", env!("CARGO_PKG_VERSION")))
         };
         // The built-in certificates are enough for the vendors' own servers.
         let client = builder().build().or_else(|error| {
-            tracing::warn!(%error, "the certificates of the system cannot be used");
+            tracing::warn!(%error, "system certificates cannot be used, using the built-in ones");
             builder().tls_built_in_native_certs(false).build()
         });
         client.map_err(|error| BuildError(format!("no HTTP client: {}", root_cause(&error))))
@@ -113,7 +113,7 @@ fn storage(error: StoreError) -> PlatformError {
     PlatformError::Storage(error.to_string())
 }
 
-/// The innermost cause of a failed request, without its address: a token may be part of that.
+/// The innermost cause of a failed request, without its address, which may contain a token.
 pub(super) fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

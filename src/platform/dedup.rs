@@ -1,4 +1,4 @@
-//! How long a platform recognises a call that is repeated.
+//! Describes how long a platform recognises a repeated call.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ pub enum Dedup {
 }
 
 impl Dedup {
-    /// Whether the platform recognises a repeat of a call that began so many seconds ago. A time in the future is wrong,
-    /// so nothing is known then.
+    /// Whether the platform recognises a repeat of a call that began so many seconds ago. False for a negative time,
+    /// which comes from a wrong clock.
     pub fn covers(self, seconds: f64) -> bool {
         match self {
             Dedup::None => false,

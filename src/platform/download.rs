@@ -1,4 +1,4 @@
-//! Saving what a platform gives out.
+//! Saves files from a platform.
 
 use std::path::Path;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tokio_stream::{Stream, StreamExt};
 
 use super::PlatformError;
 
-/// A download of which nothing comes for so long has failed. How long all of it takes does not matter.
+/// A download fails if no data arrives for this time. The total time is not limited.
 const IDLE: Duration = Duration::from_secs(60);
 
-/// Copies a file of this machine, and stops at the first byte too many.
+/// Copies a file of this machine. Fails if it has more than `largest` bytes.
 pub(super) async fn save_file(
     to: &Path,
     largest: u64,
@@ -33,7 +33,7 @@ async fn too_large(part: &Path, largest: u64) -> PlatformError {
     PlatformError::Permanent(format!("it is larger than {megabytes} MB"))
 }
 
-/// Writes what comes of a file, and stops at the first byte too many.
+/// Writes the chunks of a file. Fails if they have more than `largest` bytes.
 pub(super) async fn save(
     to: &Path,
     largest: u64,
@@ -46,7 +46,7 @@ pub(super) async fn save(
         let Ok(chunk) = tokio::time::timeout(IDLE, chunks.next()).await else {
             let idle = IDLE.as_secs();
             return Err(PlatformError::transient(format!(
-                "nothing of it came for {idle} s"
+                "no data arrived for {idle} s"
             )));
         };
         let Some(chunk) = chunk else { break };

@@ -1,7 +1,7 @@
-//! Events that adapters receive, and the inbox that accepts them.
+//! The events that adapters report, and the inbox that accepts them.
 //!
-//! An adapter reports facts. Which message is answered, and in what words the agent reads it, is decided in one place for
-//! all platforms: `inbound::policy`.
+//! An adapter reports facts. `inbound::policy` decides for all platforms which messages are answered, and composes the
+//! words that the agent reads.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use crate::store::StoreError;
 #[derive(Debug, Clone)]
 pub enum InboundEvent {
     Message(InboundMessage),
-    /// A message was changed after it was sent. This is how it reads now.
+    /// A message was edited. This is its new content.
     Changed(InboundMessage),
     Pressed(ButtonPress),
-    /// A chat has another id now. It is the same chat.
+    /// The id of a chat has changed. It is the same chat.
     Moved {
         platform: &'static str,
         from: String,
@@ -31,12 +31,12 @@ pub enum InboundEvent {
 #[derive(Debug, Clone)]
 pub struct InboundMessage {
     pub source: Source,
-    /// The platform's own, unique in its chat.
+    /// The platform's id of the message, unique in its chat.
     pub message_id: String,
-    /// The words as they were typed, or a description in brackets where the message has none.
+    /// The words as they were typed, or a description in brackets if the message has none.
     pub text: String,
     pub files: Vec<RemoteFile>,
-    /// When it was sent.
+    /// When it was sent, in seconds since 1970.
     pub at: f64,
     pub facts: MessageFacts,
 }
@@ -48,19 +48,19 @@ pub struct MessageFacts {
     pub mentions_us: bool,
     /// A person or another bot is mentioned.
     pub mentions_others: bool,
-    /// So many bytes at the beginning of the text are the mention that calls the bot.
+    /// The length in bytes of the bot's mention at the beginning of the text.
     pub leading_mention: usize,
-    /// The message replies to one of the bot's.
+    /// The message replies to a message of the bot.
     pub replies_to_us: bool,
     /// The words that the message replies to.
     pub quoted: Option<String>,
-    /// Another bot sent it. The adapter does not report what this bot sent.
+    /// Another bot sent it. The adapter does not report messages of its own bot.
     pub from_bot: bool,
-    /// The author, where the sender only forwards the message.
+    /// The author, if the sender only forwards the message.
     pub forwarded_from: Option<String>,
     /// The bot that a command names.
     pub command_for: Option<CommandFor>,
-    /// The ids of the sender's roles, where they count for this chat.
+    /// The ids of the sender's roles that count for this chat.
     pub roles: BTreeSet<String>,
 }
 
@@ -72,7 +72,7 @@ pub enum CommandFor {
 }
 
 impl InboundMessage {
-    /// The sender's own words, without the mention that only calls the bot. `None`: another person wrote them.
+    /// The sender's own words, without the leading mention of the bot. `None`: another person wrote them.
     pub fn own_words(&self) -> Option<&str> {
         if self.facts.forwarded_from.is_some() {
             return None;
@@ -89,29 +89,29 @@ impl InboundMessage {
 pub struct ButtonPress {
     /// The person who pressed it.
     pub source: Source,
-    /// The ids of that person's roles, where they count for this chat.
+    /// The ids of that person's roles that count for this chat.
     pub roles: BTreeSet<String>,
-    /// Names this event. The platform uses it again when it repeats the event.
+    /// The platform's id of this event. A repeated event has the same id.
     pub id: String,
     pub handle: ReplyHandle,
     pub data: String,
     /// The message with the button.
     pub message_id: String,
-    /// What stands there now.
+    /// The text of that message now.
     pub text: String,
 }
 
-/// Takes what adapters hear.
+/// Accepts the events of adapters.
 #[async_trait]
 pub trait Inbox: Send + Sync {
-    /// Returns when it is kept, or need not be. An error means that it must be brought again.
+    /// Returns when the event is stored or needs no storing. After an error, the adapter must report the event again.
     async fn accept(&self, incoming: InboundEvent) -> Result<(), StoreError>;
 }
 
-/// What a listening adapter holds of the house.
+/// The services for a listening adapter.
 pub struct ListenContext {
     pub inbox: Arc<dyn Inbox>,
-    /// Told when the platform has answered: what was wrong before no longer is.
+    /// Called when the platform has answered, so that its state becomes `up`.
     pub alive: Box<dyn Fn() + Send + Sync>,
 }
 

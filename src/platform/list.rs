@@ -1,5 +1,5 @@
-//! The one list of platforms. A platform is a folder with a descriptor. One with an adapter also names the function that
-//! builds it.
+//! The one list of platforms. Each platform is a folder with a descriptor. A platform with an adapter also names its
+//! `build` function.
 
 use std::sync::{Arc, LazyLock};
 
@@ -9,7 +9,7 @@ use crate::config::{Config, PlatformConfig, PlatformDescriptor, Schema};
 
 macro_rules! platforms {
     ($($module:ident $(=> $build:path)?,)+) => {
-        /// In the order in which people see them.
+        /// In the order of display.
         pub const NAMES: &[&str] = &[$($module::DESCRIPTOR.name),+];
 
         pub static DESCRIPTORS: &[&PlatformDescriptor] = &[$(&$module::DESCRIPTOR),+];
@@ -56,7 +56,7 @@ pub fn schema() -> &'static Schema {
     &SCHEMA
 }
 
-/// One sentence for each platform that is on in the configuration and has no adapter in this version.
+/// One sentence for each platform that the configuration enables and that has no adapter in this version.
 pub fn unsupported(config: &Config) -> Vec<String> {
     let on = config.platforms.iter().filter(|p| p.enabled);
     on.filter(|p| !has_adapter(&p.name))

@@ -1,4 +1,5 @@
-//! Chat platforms. Only the room of a platform knows its vendor; the rest of the house knows the [`Platform`] trait.
+//! Connects chat platforms. Only the folder of a platform knows its vendor. The rest of the daemon uses the
+//! [`Platform`] trait.
 
 mod context;
 mod dedup;
@@ -10,7 +11,7 @@ pub mod local;
 pub mod markup;
 pub mod matrix;
 mod outgoing;
-mod pace;
+mod rate_limit;
 mod registry;
 mod reply_handle;
 mod retry;
@@ -32,7 +33,7 @@ pub use incoming::{
 };
 pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, unsupported};
 pub use outgoing::OutboundMessage;
-pub use pace::{Pace, Rate};
+pub use rate_limit::{CountedCalls, HoldScope, Limit, Priority, RateLimited, Rates, ThreadRoom};
 pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
 pub use reply_handle::ReplyHandle;
 pub use retry::{CallEffort, CallFailure, RetryPolicy, with_retries};
@@ -41,24 +42,27 @@ use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
 
 #[derive(Debug, thiserror::Error)]
 pub enum PlatformError {
-    /// Trying again will not help.
+    /// A retry does not help.
     #[error("{0}")]
     Permanent(String),
-    /// The thread, or the message, that it was about is no longer there.
+    /// The thread or the message of the call no longer exists.
     #[error("{0}")]
     Gone(String),
-    /// The platform does not accept our credentials. The adapter looks again before it calls that permanent.
+    /// The platform does not accept our credentials. The adapter asks once more before it reports that as permanent.
     #[error("{0}")]
     Unauthorized(String),
-    /// It may work later; the platform may have said when.
+    /// The vendor accepts no message for this chat until the person writes there again.
+    #[error("{0}")]
+    WindowClosed(String),
+    /// It may work later. The platform may have said when.
     #[error("{reason}")]
     Transient {
         reason: String,
         retry_after: Option<Duration>,
-        /// Nobody knows whether it was done all the same.
+        /// The call may have had its effect nevertheless.
         unsure: bool,
     },
-    /// Our own house is not ready: the embedded platform's database is locked or full. Tried until it is.
+    /// The fault is on this machine: the database is locked, or the disk is full. Retried without limit.
     #[error("{0}")]
     Storage(String),
 }
@@ -92,7 +96,7 @@ pub struct Account {
     pub name: String,
 }
 
-/// Something that was looked at, and what was found.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     pub what: String,
@@ -105,7 +109,7 @@ pub struct Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Grade {
     Good,
-    /// It works, though perhaps not as somebody wishes.
+    /// It works, but perhaps not as you want.
     Doubtful,
     Bad,
 }
@@ -160,7 +164,12 @@ pub trait Platform: Send + Sync {
 
     fn capabilities(&self) -> Capabilities;
 
-    /// Returns when the platform can be used. Tried again with backoff until it succeeds.
+    /// The vendor's rate limits. [`RateLimited`] keeps to them.
+    fn rates(&self) -> Rates {
+        Rates::default()
+    }
+
+    /// Returns when the platform can be used. The registry retries it with backoff.
     async fn connect(&self) -> Result<(), PlatformError>;
 
     /// The account that the credentials belong to. `None`: the platform has no accounts.
@@ -168,28 +177,29 @@ pub trait Platform: Send + Sync {
         Ok(None)
     }
 
-    /// Looks whether a handoff to this home would find what it needs.
+    /// Checks whether a handoff to this home can succeed.
     async fn diagnose(&self, _home: Option<&HomeChannel>) -> Vec<Finding> {
         Vec::new()
     }
 
-    /// The host of a webhook that takes the bot's messages, so that none comes here.
+    /// The host of a webhook that receives the bot's messages, so that none arrives here.
     async fn webhook(&self) -> Result<Option<String>, PlatformError> {
         Ok(None)
     }
 
-    /// Removes that webhook. What waited for it comes here.
+    /// Removes that webhook. Messages that waited for it arrive here.
     async fn remove_webhook(&self) -> Result<(), PlatformError> {
         Ok(())
     }
 
-    /// Hears what is said there and puts it into the line's inbox, until it no longer can; then it is connected anew.
+    /// Receives events and forwards them to the inbox of `context`. Returns the error that ended the connection. The
+    /// registry reconnects.
     async fn listen(&self, _context: &ListenContext) -> PlatformError {
         std::future::pending().await
     }
 
-    /// Opens a fresh thread in the home, or says why the home chat itself has to do. `open_key` names this wish: where
-    /// the platform can tell, asking twice opens one thread.
+    /// Opens a new thread in the home, or returns why the handoff has to use the home chat itself. A second call with
+    /// the same `open_key` opens no second thread, if the platform deduplicates.
     async fn open_thread(
         &self,
         home: &HomeChannel,
@@ -197,15 +207,31 @@ pub trait Platform: Send + Sync {
         open_key: &str,
     ) -> Result<ThreadOutcome, PlatformError>;
 
-    /// The source that the person's next message there will have.
+    /// Waits until the rate limits have room for a thread and its first message. `open_thread` with the same key uses
+    /// that room, if it is not dropped by then. Without room, `open_thread` waits itself.
+    async fn reserve_thread(&self, _home: &HomeChannel, _open_key: &str) -> ThreadRoom {
+        ThreadRoom::default()
+    }
+
+    /// Deletes a thread with all its messages.
+    async fn delete_thread(&self, _destination: &Source) -> Result<(), PlatformError> {
+        Err(PlatformError::Permanent(
+            "threads cannot be deleted there".into(),
+        ))
+    }
+
+    /// Someone has written in this thread, allowed or not, so it must not be deleted as empty.
+    fn thread_is_used(&self, _thread: &Source) {}
+
+    /// The source of the person's next message there.
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source;
 
-    /// The private chat with a person, where their id tells it.
+    /// The private chat with a person, if their id is enough to find it.
     fn private_chat(&self, _user_id: &str) -> Option<Source> {
         None
     }
 
-    /// The chat around a thread, which gets what was for the thread when that is gone. `None`: there is none.
+    /// The chat around a thread. It gets the messages of a thread that is gone. `None`: there is none.
     fn parent(&self, thread: &Source) -> Option<Source> {
         thread.thread_id.as_ref()?;
         Some(Source {
@@ -214,13 +240,10 @@ pub trait Platform: Send + Sync {
         })
     }
 
-    /// A long text in as many messages as it takes. The same text gives the same pieces.
+    /// Splits a long text into messages. The same text gives the same pieces.
     fn split(&self, markdown: &str) -> Vec<String> {
         vec![markdown.to_owned()]
     }
-
-    /// Waits until the platform's limits allow another message to this chat.
-    async fn ready_for(&self, _to: &Source) {}
 
     /// Sends and returns the platform's id of the message.
     async fn send(
@@ -230,12 +253,12 @@ pub trait Platform: Send + Sync {
         send_key: &str,
     ) -> Result<String, PlatformError>;
 
-    /// How often a message of this chat may be changed while an answer streams; `None` where messages stay as they are.
+    /// The time between two edits of a message while a reply streams. `None`: messages cannot be edited.
     fn edit_interval(&self, _to: &Source) -> Option<Duration> {
         None
     }
 
-    /// Changes a message that was sent. Harmless to repeat.
+    /// Edits a sent message. It can be repeated without harm.
     async fn edit(
         &self,
         _to: &Source,
@@ -243,11 +266,11 @@ pub trait Platform: Send + Sync {
         _what: OutboundMessage<'_>,
     ) -> Result<(), PlatformError> {
         Err(PlatformError::Permanent(
-            "messages cannot be changed there".into(),
+            "messages cannot be edited there".into(),
         ))
     }
 
-    /// Shows for a few seconds that an answer is being written; `None` where that cannot be shown, else how long it shows.
+    /// How long one call of `typing` shows that a reply is being written. `None`: the platform cannot show it.
     fn typing_interval(&self) -> Option<Duration> {
         None
     }
@@ -256,18 +279,18 @@ pub trait Platform: Send + Sync {
         Ok(())
     }
 
-    /// Shows that a message was seen and waits for those before it.
+    /// Shows that a message is received and waits for those before it.
     async fn acknowledge(&self, _source: &Source, _message_id: &str) -> Result<(), PlatformError> {
         Ok(())
     }
 
-    /// Whether a message was written before another one of the same chat; `None` where the ids do not tell.
+    /// Whether a message was written before another one of the same chat. `None`: the ids do not show it.
     fn precedes(&self, _message_id: &str, _other: &str) -> Option<bool> {
         None
     }
 
-    /// Confirms the press of a button to the platform, and shows the text to the person who pressed it. Called before
-    /// anything about the press is stored.
+    /// Confirms a button press to the platform, and shows the text to the person who pressed. Called before anything
+    /// about the press is stored.
     async fn acknowledge_button(
         &self,
         _handle: &ReplyHandle,
@@ -276,7 +299,7 @@ pub trait Platform: Send + Sync {
         Ok(())
     }
 
-    /// Saves a file that somebody sent.
+    /// Saves a file that a person sent.
     async fn fetch(
         &self,
         _file: &RemoteFile,
@@ -289,7 +312,7 @@ pub trait Platform: Send + Sync {
     }
 }
 
-/// The order of messages whose ids are numbers that grow.
+/// The order of two messages whose ids are growing numbers.
 fn by_number(one: &str, other: &str) -> Option<bool> {
     let number = |id: &str| id.parse::<i64>().ok();
     Some(number(one)? < number(other)?)

@@ -1,15 +1,20 @@
-//! What is sent to a chat.
+//! A message to a chat.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
+use super::Priority;
 use crate::domain::Button;
 
-/// One message. Its text is Markdown, which the platform shows as well as it can.
+/// One message. Its text is Markdown, which the platform converts to its own format.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OutboundMessage<'a> {
     pub text: &'a str,
     pub file: Option<&'a Path>,
     pub buttons: &'a [Button],
+    pub priority: Priority,
+    /// True during the call to the vendor, false while the message waits for the rate limits.
+    pub underway: Option<&'a AtomicBool>,
 }
 
 impl<'a> From<&'a str> for OutboundMessage<'a> {

@@ -1,4 +1,5 @@
-//! Which platforms there are, how each is doing, and the supervision that connects them in the background.
+//! Holds all platforms with their states, and supervises their adapters: connects, listens and reconnects in the
+//! background.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,13 +12,14 @@ use tokio_util::task::TaskTracker;
 use tracing::Instrument;
 
 use super::list::{has_adapter, no_adapter};
-use super::{Inbox, ListenContext, NAMES, Platform, PlatformError};
+use super::{Inbox, ListenContext, NAMES, Platform, PlatformError, RateLimited};
 use crate::clock;
 use crate::config::{Config, PlatformConfig};
 use crate::domain::HomeChannel;
 use crate::events::{Bus, Event};
 use crate::journal_ids;
-use crate::panic_guard::caught;
+use crate::metrics::Metrics;
+use crate::panic_guard::catch_panic;
 use crate::store::Store;
 
 const FIRST_RETRY: Duration = Duration::from_millis(500);
@@ -26,10 +28,10 @@ const LONGEST_RETRY: Duration = Duration::from_secs(60);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionState {
     Up,
-    /// It was up, and something is wrong with it now; it is tried again and again.
+    /// It was up and fails now. The registry retries.
     Degraded,
     Connecting,
-    /// Tried, failed, and will not be tried again before something changes.
+    /// It failed permanently. The registry does not retry before a reload replaces the adapter.
     Down,
     Off,
 }
@@ -54,14 +56,16 @@ pub struct PlatformStatus {
     pub home: Option<HomeChannel>,
     /// The id of the person who owns the bot there.
     pub owner: Option<String>,
+    /// Whether the configuration names it.
+    pub configured: bool,
     pub since: f64,
 }
 
-/// What a handoff to a platform of this name can expect.
+/// Whether a platform can receive a handoff.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Availability {
     Up,
-    /// With what is known of why it is not up yet.
+    /// With the reason why it is not up yet, if it is known.
     Connecting(Option<String>),
     NoHome,
     /// Off or down, with the reason.
@@ -77,19 +81,26 @@ struct Entry {
 }
 
 impl Entry {
-    fn new(settings: &PlatformConfig, adapter: Option<Arc<dyn Platform>>) -> Entry {
+    fn new(
+        settings: &PlatformConfig,
+        adapter: Option<Arc<dyn Platform>>,
+        metrics: &Arc<Metrics>,
+    ) -> Entry {
         let (state, detail) = match off_reason(settings, adapter.is_some()) {
             Some(reason) => (ConnectionState::Off, Some(reason)),
             None => (ConnectionState::Connecting, None),
         };
         Entry {
-            adapter: adapter.filter(|_| state != ConnectionState::Off),
+            adapter: adapter
+                .filter(|_| state != ConnectionState::Off)
+                .map(|adapter| Arc::new(RateLimited::new(adapter, metrics.clone())) as _),
             status: PlatformStatus {
                 name: settings.name.clone(),
                 state,
                 detail,
                 home: settings.home_channel.clone(),
                 owner: settings.access.owner().map(str::to_owned),
+                configured: settings.enabled || settings.is_configured(),
                 since: clock::now(),
             },
             stop: CancellationToken::new(),
@@ -105,16 +116,22 @@ pub struct Platforms {
     /// The same for any number of listeners.
     states_changed: watch::Sender<()>,
     bus: Bus,
+    metrics: Arc<Metrics>,
 }
 
 impl Platforms {
-    /// The adapters at hand, and a status for every platform that is known by name.
-    pub fn new(config: &Config, adapters: Vec<Arc<dyn Platform>>, bus: Bus) -> Platforms {
+    /// Has a status for every platform of the configuration, and the given adapters.
+    pub fn new(
+        config: &Config,
+        adapters: Vec<Arc<dyn Platform>>,
+        bus: Bus,
+        metrics: Arc<Metrics>,
+    ) -> Platforms {
         let entry = |settings: &PlatformConfig| {
             let adapter = adapters.iter().find(|a| a.name() == settings.name);
             (
                 settings.name.clone(),
-                Entry::new(settings, adapter.cloned()),
+                Entry::new(settings, adapter.cloned(), &metrics),
             )
         };
         let entries = config.platforms.iter().map(entry).collect();
@@ -123,12 +140,13 @@ impl Platforms {
             changed: Arc::default(),
             states_changed: watch::Sender::default(),
             bus,
+            metrics,
         }
     }
 
-    /// What the configuration alone says: for a client that works without a daemon.
+    /// The platforms as configured, for a client that works without a daemon.
     pub fn configured(config: &Config, store: &Store) -> Platforms {
-        let platforms = Platforms::new(config, Vec::new(), Bus::default());
+        let platforms = Platforms::new(config, Vec::new(), Bus::default(), Arc::default());
         platforms.adopt_homes(config, store);
         for settings in config
             .platforms
@@ -144,7 +162,7 @@ impl Platforms {
         platforms
     }
 
-    /// Connects every adapter on its own and listens to it, with backoff, for ever unless it cannot be.
+    /// Starts the supervision of every adapter. It ends with `stop`, or when the adapter fails permanently.
     pub fn connect_all(
         &self,
         inbox: &Arc<dyn Inbox>,
@@ -157,7 +175,7 @@ impl Platforms {
         }
     }
 
-    /// Begins to supervise a platform that has an adapter.
+    /// Starts the supervision of a platform, if it has an adapter.
     fn begin(
         &self,
         name: &str,
@@ -183,7 +201,7 @@ impl Platforms {
         });
     }
 
-    /// Puts another adapter, or none, in the place of a platform's. What is on its way with the old one goes on.
+    /// Replaces the adapter of a platform, or removes it. Calls in progress of the old adapter continue.
     pub fn replace(
         &self,
         settings: &PlatformConfig,
@@ -192,7 +210,7 @@ impl Platforms {
         tracker: &TaskTracker,
         stop: &CancellationToken,
     ) {
-        let entry = Entry::new(settings, adapter);
+        let entry = Entry::new(settings, adapter, &self.metrics);
         let (state, detail) = (entry.status.state.as_str(), entry.status.detail.clone());
         let before = self.locked(|entries| entries.insert(settings.name.clone(), entry));
         if let Some(before) = before {
@@ -218,8 +236,9 @@ impl Platforms {
         let mut wait = FIRST_RETRY;
         loop {
             let begun = Instant::now();
-            // A panic in an adapter is a fault of that adapter.
-            let error = match caught(self.connect_and_listen(adapter.as_ref(), &context)).await {
+            // A panic in an adapter counts as a transient failure of that adapter.
+            let error = match catch_panic(self.connect_and_listen(adapter.as_ref(), &context)).await
+            {
                 Ok(error) => error,
                 Err(panicked) => PlatformError::transient(panicked.to_string()),
             };
@@ -241,23 +260,25 @@ impl Platforms {
                     self.failing(name, reason);
                     retry_after
                 }
-                PlatformError::Storage(reason) | PlatformError::Unauthorized(reason) => {
+                PlatformError::Storage(reason)
+                | PlatformError::Unauthorized(reason)
+                | PlatformError::WindowClosed(reason) => {
                     self.failing(name, reason);
                     None
                 }
             };
-            // What worked for a while and broke is tried again soon.
+            // A connection that worked for a while is retried soon.
             if begun.elapsed() > LONGEST_RETRY {
                 wait = FIRST_RETRY;
             }
-            // Many daemons that lost the same network do not come back in the same moment.
+            // With jitter, so that daemons on the same network do not all reconnect at once.
             let jitter = Duration::from_millis(fastrand::u64(0..=wait.as_millis() as u64 / 4));
             tokio::time::sleep(retry_after.unwrap_or(wait + jitter)).await;
             wait = (wait * 2).min(LONGEST_RETRY);
         }
     }
 
-    /// Returns why it no longer can.
+    /// Returns the error that ended the connection.
     async fn connect_and_listen(
         &self,
         adapter: &dyn Platform,
@@ -266,7 +287,7 @@ impl Platforms {
         if let Err(error) = adapter.connect().await {
             return error;
         }
-        // After a fault, only what it hears shows that it is well again.
+        // After a failure, only a received answer shows that the platform works again.
         if self.state(adapter.name()) != Some(ConnectionState::Degraded) {
             self.alive(adapter.name());
         }
@@ -278,7 +299,7 @@ impl Platforms {
             message_id = journal_ids::PLATFORM_DEGRADED,
             platform = name,
             reason,
-            "platform not well"
+            "platform degraded"
         );
         let state = match self.state(name) {
             Some(ConnectionState::Up | ConnectionState::Degraded) => ConnectionState::Degraded,
@@ -287,7 +308,7 @@ impl Platforms {
         self.set(name, state, Some(reason));
     }
 
-    /// The platform answers.
+    /// Sets the state to up, because the platform answers.
     pub(super) fn alive(&self, name: &str) {
         if self.state(name) != Some(ConnectionState::Up) {
             tracing::info!(
@@ -304,7 +325,7 @@ impl Platforms {
     }
 
     fn set(&self, name: &str, state: ConnectionState, detail: Option<String>) {
-        let told = self.locked(|entries| {
+        let news = self.locked(|entries| {
             let status = &mut entries.get_mut(name)?.status;
             let changed = status.state != state;
             let news = changed || status.detail != detail;
@@ -315,7 +336,7 @@ impl Platforms {
             }
             news.then_some(())
         });
-        if told.is_some() {
+        if news.is_some() {
             self.bus.publish(Event::PlatformChanged {
                 platform: name.to_owned(),
                 state: state.as_str(),
@@ -331,7 +352,7 @@ impl Platforms {
         self.changed.notified().await;
     }
 
-    /// The adapter of a platform as soon as it is up. `None`: it is off or down, and waiting will not change that.
+    /// Waits until a platform is up and returns its adapter. `None`: it is off or down.
     pub async fn when_up(&self, name: &str) -> Option<Arc<dyn Platform>> {
         let mut states_changed = self.states_changed.subscribe();
         loop {
@@ -358,7 +379,7 @@ impl Platforms {
         self.locked(|entries| entries.get(name)?.status.home.clone())
     }
 
-    /// People may have chosen other homes than those that were configured.
+    /// Uses the homes that people have chosen instead of those that are configured.
     pub fn adopt_homes(&self, config: &Config, store: &Store) {
         for settings in &config.platforms {
             let configured = settings.home_channel.as_ref().map(|h| h.chat_id.as_str());
@@ -366,13 +387,13 @@ impl Platforms {
                 Ok(Some(home)) => self.set_home(&settings.name, home),
                 Ok(None) => {}
                 Err(error) => {
-                    tracing::warn!(%error, platform = settings.name, "chosen home channels could not be read")
+                    tracing::warn!(%error, platform = settings.name, "chosen home channel not read")
                 }
             }
         }
     }
 
-    /// The homes as they are configured, and as people have chosen them.
+    /// Uses the homes and owners of this configuration, and the homes that people have chosen.
     pub fn reload_homes(&self, config: &Config, store: &Store) {
         self.locked(|entries| {
             for settings in &config.platforms {
@@ -385,7 +406,7 @@ impl Platforms {
         self.adopt_homes(config, store);
     }
 
-    /// From now on handoffs to this platform go there.
+    /// Sends handoffs to this platform there from now on.
     pub fn set_home(&self, name: &str, home: HomeChannel) {
         self.locked(|entries| {
             if let Some(entry) = entries.get_mut(name) {
@@ -405,7 +426,7 @@ impl Platforms {
         })
     }
 
-    /// Platforms that may still come up.
+    /// The platforms that are connecting.
     pub fn connecting(&self) -> Vec<String> {
         let all = self.all();
         all.into_iter()
@@ -426,7 +447,7 @@ impl Platforms {
                 }
                 _ if status.home.is_none() => Availability::NoHome,
                 ConnectionState::Connecting => Availability::Connecting(detail),
-                // Half of it may work; a handoff will see.
+                // A degraded platform may still accept a handoff.
                 ConnectionState::Up | ConnectionState::Degraded => Availability::Up,
             }
         })
@@ -441,7 +462,7 @@ impl Platforms {
     }
 }
 
-/// Why a platform is off. `is_built`: there is an adapter with these settings.
+/// Why a platform is off. `is_built`: an adapter was built from these settings.
 fn off_reason(settings: &PlatformConfig, is_built: bool) -> Option<String> {
     let name = &settings.name;
     if let Some(note) = settings.placeholder_note() {
@@ -450,7 +471,7 @@ fn off_reason(settings: &PlatformConfig, is_built: bool) -> Option<String> {
     if settings.enabled && is_built {
         return None;
     }
-    // A test may bring an adapter that this build does not have.
+    // A test may pass an adapter that this build does not have.
     if !is_built && !has_adapter(name) {
         return Some(match settings.enabled {
             true => format!("it is configured, but {}", no_adapter(name)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::Instant;
 
-/// Answers one press of a button. On some platforms it is a credential: it stays in memory, and no log shows it.
+/// Answers one button press. On some platforms it is a credential: it stays in memory, and no log shows it.
 #[derive(Clone)]
 pub struct ReplyHandle {
     secret: SecretString,
@@ -13,7 +13,7 @@ pub struct ReplyHandle {
 }
 
 impl ReplyHandle {
-    /// `lasts`: how long the platform accepts it, counted from now. `None` where the platform does not say.
+    /// `lasts`: how long the platform accepts it from now on. `None`: the platform does not say.
     pub fn new(secret: impl Into<String>, lasts: Option<Duration>) -> ReplyHandle {
         ReplyHandle {
             secret: SecretString::from(secret.into()),
@@ -21,7 +21,7 @@ impl ReplyHandle {
         }
     }
 
-    /// What the adapter answers with. `None`: the time is over.
+    /// The credential or id to answer with. `None`: it has expired.
     pub fn secret(&self) -> Option<&str> {
         let expired = self.expires.is_some_and(|end| Instant::now() >= end);
         (!expired).then(|| self.secret.expose_secret())

@@ -1,43 +1,39 @@
-//! Calls to a platform that may fail for a while: tried again with backoff, or when the platform says so.
+//! Retries calls to a platform: with backoff, or at the time that the platform names.
 
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::PlatformError;
 use crate::metrics::{Metrics, WaitReason};
 
-/// Attempts before a call counts as failed.
+/// Attempts before a call fails.
 const ATTEMPTS: u32 = 5;
-/// The same for a platform that asks for patience: what it says when is known to help.
+/// The same if the platform names the time to wait, since a retry then is likely to succeed.
 const ASKED_TO_WAIT: u32 = 20;
-/// Attempts of a file that may have arrived, before no other follows.
+/// Attempts to send a file that may each have arrived.
 const FILE_TRIES: u32 = 3;
-/// Attempts with refused credentials. After them the caller waits for the supervision of the platform.
+/// Attempts with refused credentials. After these, the registry finds out whether they are valid.
 const REFUSED: u32 = 3;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// Between tries that do not count, since the fault is in our own house.
+/// The longest wait if the fault is on this machine. Such attempts do not count.
 const LONGEST_OWN_WAIT: Duration = Duration::from_secs(5);
-/// A call that takes longer counts as failed for now.
-const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long it is worth trying.
+/// How often a call is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RetryPolicy {
-    /// Somebody waits for the outcome.
+    /// A person waits for the outcome.
     Few,
-    /// Until it is done or refused: nothing else would become of it.
+    /// Until the platform accepts or refuses it, because no one would ask again.
     Endless,
 }
 
-/// How a call is tried.
+/// How a call is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CallEffort {
     tries: RetryPolicy,
-    /// What it moves is large. The adapter itself sees whether it stands still, and a repeat is dear: after a few tries that
-    /// may have arrived no other follows.
+    /// The call moves a file. A repeat is expensive, so only a few attempts that may have arrived are made.
     file: bool,
 }
 
@@ -53,16 +49,18 @@ impl From<RetryPolicy> for CallEffort {
     }
 }
 
-/// Why a call came to nothing.
+/// Why a call failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CallFailure {
-    /// With how often it was tried.
+    /// With the reason, and the number of attempts if there were several.
     Failed(String),
-    /// The thread or message is no longer there.
+    /// The thread or message no longer exists.
     Gone(String),
     /// The platform does not accept our credentials now.
     Unauthorized(String),
-    /// The daemon stops, and the call would have had to be tried again.
+    /// The vendor accepts no message for this chat until the person writes there again.
+    WindowClosed(String),
+    /// The daemon stops, and the call needs another attempt.
     Stopping,
 }
 
@@ -71,67 +69,56 @@ impl std::fmt::Display for CallFailure {
         match self {
             CallFailure::Failed(reason)
             | CallFailure::Gone(reason)
+            | CallFailure::WindowClosed(reason)
             | CallFailure::Unauthorized(reason) => f.write_str(reason),
             CallFailure::Stopping => f.write_str("hermesd is stopping"),
         }
     }
 }
 
-/// The call's result, or why there will be none. Before each try it waits for `ready`, which takes no time from the call's.
-/// The call is told whether an earlier try got no answer, so that nobody
-/// knows what became of it. Once the daemon is `draining`, a call under way goes on, and no other try follows it.
-pub async fn with_retries<T, F, R>(
+/// Makes the call until it succeeds or fails. `call` gets `true` if an earlier attempt may have had its effect. When
+/// `draining` is cancelled, a call in progress continues, and no other attempt follows.
+pub async fn with_retries<T, F>(
     platform: &str,
     effort: impl Into<CallEffort>,
     metrics: &Metrics,
     draining: &CancellationToken,
-    ready: impl Fn() -> R,
     mut call: impl FnMut(bool) -> F,
 ) -> Result<T, CallFailure>
 where
     F: Future<Output = Result<T, PlatformError>>,
-    R: Future<Output = ()>,
 {
     let CallEffort { tries, file } = effort.into();
     let mut wait = FIRST_WAIT;
     let (mut failed, mut put_off, mut lost, mut refused) = (0, 0, 0, 0);
     loop {
-        let asked = Instant::now();
-        ready().await;
-        metrics.waited(platform, WaitReason::Pace, asked.elapsed());
-        let calling = call(lost > 0);
-        let outcome = match file {
-            true => Ok(calling.await),
-            false => tokio::time::timeout(PATIENCE, calling).await,
-        };
-        let (reason, retry_after) = match outcome {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(PlatformError::Permanent(reason))) => return Err(CallFailure::Failed(reason)),
-            Ok(Err(PlatformError::Gone(reason))) => return Err(CallFailure::Gone(reason)),
-            Ok(Err(PlatformError::Transient {
+        let (reason, retry_after) = match call(lost > 0).await {
+            Ok(value) => return Ok(value),
+            Err(PlatformError::Permanent(reason)) => return Err(CallFailure::Failed(reason)),
+            Err(PlatformError::Gone(reason)) => return Err(CallFailure::Gone(reason)),
+            Err(PlatformError::WindowClosed(reason)) => {
+                return Err(CallFailure::WindowClosed(reason));
+            }
+            Err(PlatformError::Transient {
                 reason,
                 retry_after,
                 unsure,
-            })) => {
+            }) => {
                 lost += u32::from(unsure);
                 (reason, retry_after)
             }
-            Ok(Err(PlatformError::Storage(reason))) => {
-                tracing::warn!(platform, reason, "a call has to wait");
+            Err(PlatformError::Storage(reason)) => {
+                tracing::warn!(platform, reason, "call waits for local storage");
                 pause(wait, draining).await?;
                 wait = (wait * 2).min(LONGEST_OWN_WAIT);
                 continue;
             }
-            Ok(Err(PlatformError::Unauthorized(reason))) => {
+            Err(PlatformError::Unauthorized(reason)) => {
                 refused += 1;
                 if refused >= REFUSED {
                     return Err(CallFailure::Unauthorized(reason));
                 }
                 (reason, None)
-            }
-            Err(_) => {
-                lost += 1;
-                (format!("no answer within {} s", PATIENCE.as_secs()), None)
             }
         };
         match retry_after {
@@ -143,13 +130,13 @@ where
         }
         if tries == RetryPolicy::Few && (failed >= ATTEMPTS || put_off >= ASKED_TO_WAIT) {
             return Err(CallFailure::Failed(format!(
-                "{reason} ({} tries)",
+                "{reason} ({} attempts)",
                 failed + put_off
             )));
         }
         if file && lost >= FILE_TRIES {
             return Err(CallFailure::Failed(format!(
-                "{reason} ({lost} tries, one of which may have arrived)"
+                "{reason} ({lost} attempts, each of which may have arrived)"
             )));
         }
         metrics.retried(platform);
@@ -157,7 +144,7 @@ where
             platform,
             attempt = failed + put_off,
             reason,
-            "a call failed, trying again"
+            "call failed, will retry"
         );
         pause(retry_after.unwrap_or(wait), draining).await?;
         if retry_after.is_none() {
@@ -166,7 +153,7 @@ where
     }
 }
 
-/// Waits before the next try, unless the daemon stops.
+/// Waits before the next attempt, unless the daemon stops.
 async fn pause(wait: Duration, draining: &CancellationToken) -> Result<(), CallFailure> {
     tokio::select! {
         biased;
@@ -184,8 +171,7 @@ mod tests {
         F: Future<Output = Result<u32, PlatformError>>,
     {
         let (metrics, draining) = (Metrics::default(), CancellationToken::new());
-        let ready = || std::future::ready(());
-        with_retries("telegram", effort, &metrics, &draining, ready, call).await
+        with_retries("telegram", effort, &metrics, &draining, call).await
     }
 
     fn lost() -> PlatformError {
@@ -194,20 +180,6 @@ mod tests {
             retry_after: None,
             unsure: true,
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_file_may_take_long_and_words_may_not() {
-        let slow = |_| async {
-            tokio::time::sleep(PATIENCE * 10).await;
-            Ok(1)
-        };
-        assert_eq!(
-            tried(CallEffort::file(RetryPolicy::Endless), slow).await,
-            Ok(1)
-        );
-        let unsent = tried(RetryPolicy::Few.into(), slow).await;
-        assert!(matches!(unsent, Err(CallFailure::Failed(_))), "{unsent:?}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -220,7 +192,7 @@ mod tests {
         let unsent = unsent.await;
         assert!(matches!(unsent, Err(CallFailure::Failed(_))), "{unsent:?}");
         assert_eq!(calls, FILE_TRIES);
-        // What never left us may be tried for as long as the network is away.
+        // A call that never reached the platform is retried without limit.
         for effort in [
             CallEffort::file(RetryPolicy::Endless),
             RetryPolicy::Endless.into(),

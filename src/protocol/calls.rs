@@ -1,4 +1,4 @@
-//! What clients ask for: one variant a method, with its parameters.
+//! The requests of clients: one variant per method, with its parameters.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,99 +9,99 @@ pub enum Call {
     /// The first request of a connection.
     #[serde(rename = "hello")]
     Hello(Hello),
-    /// What the daemon is doing.
+    /// Shows the daemon, its work and its platforms.
     #[serde(rename = "status")]
     Status(Nothing),
-    /// Numbers in Prometheus' text format.
+    /// Returns the metrics in Prometheus' text format.
     #[serde(rename = "metrics")]
     Metrics(Nothing),
-    /// All platforms, and how each is doing.
+    /// Lists all platforms with their states.
     #[serde(rename = "platform.list")]
     PlatformList(Nothing),
-    /// Looks whether a handoff to a platform would find what it needs.
+    /// Checks whether a handoff to a platform can succeed.
     #[serde(rename = "platform.examine")]
     PlatformExamine(PlatformName),
-    /// All agents, and what those that are not ready lack.
+    /// Lists all agents, and what is missing if one is not ready.
     #[serde(rename = "agent.list")]
     AgentList(Nothing),
-    /// Asks an agent one thing, outside of any session.
+    /// Sends a test prompt to an agent, outside of any session.
     #[serde(rename = "agent.test")]
     AgentTest(AgentName),
-    /// Who was let in by a pairing code, and who asks for it.
+    /// Lists the people who have access by pairing, and those who wait for approval.
     #[serde(rename = "pair.list")]
     PairList(Nothing),
-    /// Lets in whoever got this code.
+    /// Gives access to the person who received this code.
     #[serde(rename = "pair.approve")]
     PairApprove(PairingCode),
-    /// Takes that back.
+    /// Revokes a person's access.
     #[serde(rename = "pair.revoke")]
     PairRevoke(PersonName),
-    /// Sessions, the newest first.
+    /// Lists sessions, the newest first.
     #[serde(rename = "session.list")]
     SessionList(SessionList),
-    /// One session.
+    /// Shows one session.
     #[serde(rename = "session.show")]
     SessionShow(SessionName),
-    /// What was said in a session: the last messages that fit a line.
+    /// Returns the last messages of a session that fit into one line.
     #[serde(rename = "session.transcript")]
     SessionTranscript(TranscriptWish),
-    /// Messages in which all words are found, the best first.
+    /// Finds the messages that contain all words, the best match first.
     #[serde(rename = "session.search")]
     SessionSearch(SessionSearch),
-    /// Gives a session another title.
+    /// Changes the title of a session.
     #[serde(rename = "session.rename")]
     SessionRename(SessionRename),
-    /// Brings a session home from the chat that has it.
+    /// Brings a session back from its chat.
     #[serde(rename = "session.resume")]
     SessionResume(SessionResume),
-    /// From now on this connection is a terminal at a session; it leaves with the connection at the latest.
+    /// Attaches this connection to a session as its terminal, until `chat.leave` or the end of the connection.
     #[serde(rename = "chat.open")]
     ChatOpen(ChatOpen),
-    /// Answered when the agent has answered; pieces come as `turn.delta` events before.
+    /// Sends a message to the agent. Returns when the agent has replied; pieces arrive before as `turn.delta` events.
     #[serde(rename = "chat.say")]
     ChatSay(ChatSay),
-    /// The answer to a question that the agent has for the person.
+    /// Answers a question of the agent.
     #[serde(rename = "chat.answer")]
     ChatAnswer(ChatSay),
-    /// Interrupts the answer that is coming.
+    /// Interrupts the reply in progress.
     #[serde(rename = "chat.stop")]
     ChatStop(Nothing),
-    /// Answered when the session is finalised.
+    /// Detaches the terminal. Returns when the session is finalised.
     #[serde(rename = "chat.leave")]
     ChatLeave(Nothing),
-    /// Asks for a handoff. Answered when the request is written, not when it has ended.
+    /// Requests a handoff. Returns when the request is stored, before the handoff ends.
     #[serde(rename = "handoff.request")]
     HandoffRequest(HandoffRequest),
-    /// Answered when the handoff has ended.
+    /// Returns when the handoff has ended.
     #[serde(rename = "handoff.wait")]
     HandoffWait(HandoffId),
-    /// Handoffs, the newest first.
+    /// Lists handoffs, the newest first.
     #[serde(rename = "handoff.list")]
     HandoffList(HandoffList),
-    /// One handoff with its stages.
+    /// Shows one handoff with its stages.
     #[serde(rename = "handoff.show")]
     HandoffShow(HandoffId),
-    /// Stops a handoff that has not reached the chat yet. Answered when everything is put back.
+    /// Cancels a handoff that has not reached the chat yet. Returns when everything is undone.
     #[serde(rename = "handoff.cancel")]
     HandoffCancel(HandoffId),
-    /// Asks again for a handoff that failed. The answer is the new one.
+    /// Requests a failed handoff again. Returns the new handoff.
     #[serde(rename = "handoff.retry")]
     HandoffRetry(HandoffId),
-    /// From now on this connection gets `event` notifications.
+    /// Sends `event` notifications to this connection from now on.
     #[serde(rename = "events.subscribe")]
     EventsSubscribe(EventsSubscribe),
-    /// The threads of the embedded platform, the newest first.
+    /// Lists the threads of the embedded platform, the newest first.
     #[serde(rename = "local.threads")]
     LocalThreads(Nothing),
-    /// Messages in a chat of the embedded platform.
+    /// Returns messages of a chat of the embedded platform.
     #[serde(rename = "local.read")]
     LocalRead(LocalRead),
-    /// Says something in a chat of the embedded platform.
+    /// Sends a message to a chat of the embedded platform.
     #[serde(rename = "local.say")]
     LocalSay(LocalSay),
 }
 
-/// The methods, for telling an unknown one from wrong parameters and for the manual.
+/// All methods. The parser uses the list to tell an unknown method from wrong parameters.
 pub const METHODS: [&str; 31] = [
     "hello",
     "status",
@@ -143,34 +143,34 @@ pub struct Nothing {}
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PlatformName {
-    /// Its name.
+    /// The name.
     pub platform: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PairingCode {
-    /// As the bot gave it; case and what is neither letter nor digit do not matter.
+    /// The code that the bot sent. Case and separators do not matter.
     pub code: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PersonName {
-    /// Where they were let in.
+    /// The platform on which the person has access.
     pub platform: String,
-    /// The platform's id of the person.
+    /// The id of the person on the platform.
     pub user: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hello {
-    /// The program that speaks, for the log.
+    /// The name of the client program, for the log.
     pub client: String,
-    /// Its version, for the log.
+    /// The version of the client program, for the log.
     pub version: String,
-    /// The version of the protocol that it speaks: 1.
+    /// The version of the protocol that the client speaks: 1.
     pub protocol: u32,
 }
 
@@ -180,24 +180,24 @@ pub struct HelloView {
     pub server: String,
     /// The version of the daemon.
     pub version: String,
-    /// The version of the protocol that it speaks.
+    /// The version of the protocol that the daemon speaks.
     pub protocol: u32,
-    /// The home that it serves.
+    /// The home that the daemon serves.
     pub home: String,
-    /// Its process id.
+    /// The process id of the daemon.
     pub pid: u32,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionList {
-    /// Only sessions from here: `cli`, `tui`, `acp`, or a platform.
+    /// Only sessions of this source: `cli`, `tui`, `acp`, or a platform.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// Only sessions that have not ended.
     #[serde(default)]
     pub live: bool,
-    /// How many at the most; 20 when not given, never more than 500.
+    /// The maximum number of results: 20 by default, at most 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -205,7 +205,7 @@ pub struct SessionList {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentName {
-    /// Its name.
+    /// The name.
     pub agent: String,
 }
 
@@ -222,13 +222,13 @@ pub struct SessionName {
 pub struct TranscriptWish {
     /// Id, title, or beginning of an id.
     pub session: String,
-    /// Only the last so many messages.
+    /// Only this many messages, counted from the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<usize>,
-    /// Only messages before this row, for paging back.
+    /// Only messages before this row id, for paging back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<i64>,
-    /// Also messages that are for the model alone.
+    /// Includes messages that only the model sees.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
 }
@@ -236,9 +236,9 @@ pub struct TranscriptWish {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionSearch {
-    /// Words or phrases, all of which have to be there; one may end in `*`.
+    /// Words or phrases. A message matches if it contains all of them. A word may end in `*`.
     pub words: Vec<String>,
-    /// How many at the most; 20 when not given, never more than 500.
+    /// The maximum number of results: 20 by default, at most 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -248,34 +248,34 @@ pub struct SessionSearch {
 pub struct SessionRename {
     /// Id, title, or beginning of an id.
     pub session: String,
-    /// Empty to take the title away.
+    /// The new title. An empty one removes the title.
     pub title: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffRequest {
-    /// Where to.
+    /// The platform to hand off to.
     pub platform: String,
-    /// Id, title, or beginning of an id; without it, the session that the asker must mean.
+    /// Id, title, or beginning of an id. If it is missing, the daemon chooses the session: see `chosen_by`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// A word for the agent on top of the transcript, of up to 4000 characters.
+    /// A note for the agent, of up to 4000 characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
-    /// The terminal of whoever asks, when no session is named.
+    /// The terminal of the requesting user, to find the session if none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<String>,
-    /// The same by the names that Hermes may have given it in `terminal-sessions/`, such as `tty-dev-pts-3`.
+    /// The names that Hermes may use for that terminal in `terminal-sessions/`, such as `tty-dev-pts-3`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub terminals: Vec<String>,
-    /// When that terminal was opened: notes from before are about another one.
+    /// When that terminal was opened. The daemon ignores older records of Hermes, which are about another terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminal_since: Option<f64>,
-    /// Wait for the end of a turn in progress instead of refusing.
+    /// Waits for the end of a turn in progress. Without it, the daemon refuses the request.
     #[serde(default)]
     pub after_turn: bool,
-    /// Do not mind what another program seems to be doing with the session.
+    /// Hands off even if another program seems to use the session.
     #[serde(default)]
     pub force: bool,
 }
@@ -283,7 +283,7 @@ pub struct HandoffRequest {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionResume {
-    /// Without it, the only session that was handed off.
+    /// Id, title, or beginning of an id. If it is missing, the only session that was handed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
@@ -291,16 +291,16 @@ pub struct SessionResume {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatOpen {
-    /// Id, title, beginning of an id, or `last`; without it a new session begins.
+    /// Id, title, beginning of an id, or `last`. If it is missing, a new session begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// For a new session.
+    /// The title of a new session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Who is to answer in it from now on.
+    /// The agent that answers in the session from now on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The terminal of whoever sits there, for handoffs that name no session.
+    /// The terminal of the user, for handoffs that name no session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<String>,
 }
@@ -308,7 +308,7 @@ pub struct ChatOpen {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatSay {
-    /// The words.
+    /// The text.
     pub text: String,
 }
 
@@ -322,13 +322,13 @@ pub struct HandoffId {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffList {
-    /// Only those of this session: id, title, or beginning of an id.
+    /// Only handoffs of this session: id, title, or beginning of an id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Only those that are not ended.
+    /// Only handoffs that have not ended.
     #[serde(default)]
     pub in_flight: bool,
-    /// How many at the most; 20 when not given, never more than 500.
+    /// The maximum number of results: 20 by default, at most 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -336,10 +336,10 @@ pub struct HandoffList {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EventsSubscribe {
-    /// Only events whose type begins with one of these (`handoff`, `turn`, `session`, `platform`, `local`); none means all.
+    /// Only events of these types, or of the topics `handoff`, `turn`, `session`, `platform`, `local`. Empty means all.
     #[serde(default)]
     pub topics: Vec<String>,
-    /// Only events about this session.
+    /// Only events about the session with this id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
@@ -347,13 +347,13 @@ pub struct EventsSubscribe {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalRead {
-    /// A thread's number; without it the home chat itself.
+    /// The number of a thread. If it is missing, the home chat itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<i64>,
     /// Only messages after this one.
     #[serde(default)]
     pub after: i64,
-    /// How many of the newest at the most; 200 when not given, never more than 500.
+    /// The maximum number of messages, the newest ones: 200 by default, at most 500.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
 }
@@ -361,9 +361,9 @@ pub struct LocalRead {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LocalSay {
-    /// A thread's number; without it the home chat itself.
+    /// The number of a thread. If it is missing, the home chat itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<i64>,
-    /// The words.
+    /// The text.
     pub text: String,
 }

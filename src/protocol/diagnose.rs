@@ -1,5 +1,5 @@
-//! The wire types between hermesctl and `hermesd diagnose`: one JSON object a line. Requests come on its standard input,
-//! answers go to its standard output.
+//! The wire types between hermesctl and `hermesd diagnose`: one JSON object per line. Requests arrive on standard
+//! input, answers leave on standard output.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,14 +13,14 @@ pub enum DiagnoseRequest {
     Platforms,
     /// Lists the agents.
     Agents,
-    /// Builds the adapter of a platform with these settings over the configured ones, and diagnoses it. Creates the home and
-    /// its database where they are missing. The requests below use this adapter.
+    /// Builds the adapter of a platform with these settings over the configured ones, and diagnoses it. Creates the
+    /// home and its database where they are missing. The requests below use this adapter.
     Open {
         platform: String,
         /// The key of a setting and its value.
         settings: Vec<(String, String)>,
     },
-    /// Asks for the webhook that receives the bot's messages.
+    /// Reads which webhook receives the bot's messages.
     Webhook,
     RemoveWebhook,
     /// Listens until the next request. Each /sethome is one `heard` answer.
@@ -37,6 +37,8 @@ pub enum DiagnoseRequest {
 pub enum DiagnoseAnswer {
     Platform {
         platform: String,
+        /// The name of the bot's account. Only the answer to `open` has it.
+        account: Option<String>,
         findings: Vec<FindingView>,
     },
     Agents {

@@ -1,7 +1,7 @@
-//! The wire types of the control socket: JSON-RPC 2.0, one object a line. No other type crosses it.
+//! The wire types of the control socket: JSON-RPC 2.0, one object per line. Only these types cross the socket.
 //!
-//! Requests are [`Call`]s, answered with one of the `…View` types or an [`RpcError`]; the server sends [`EventView`]s as
-//! notifications called `event` to connections that subscribed, and `events.missed` to those that fell behind.
+//! A request is a [`Call`]. The answer is one of the `…View` types or an [`RpcError`]. A connection that subscribed
+//! receives [`EventView`]s as notifications called `event`, and `events.missed` if it falls behind.
 
 mod calls;
 mod diagnose;
@@ -18,7 +18,7 @@ pub use views::{
     PlatformView, ResumedView, SessionView, StageView, StatusView, SubjectView, TranscriptView,
 };
 
-/// Raised when a change breaks existing clients.
+/// The version of the protocol. It changes only if a change breaks existing clients.
 pub const PROTOCOL: u32 = 1;
 /// The longest line either side may send.
 pub const MAX_FRAME: usize = 1 << 20;
@@ -29,11 +29,11 @@ pub mod code {
     pub const UNKNOWN_METHOD: i64 = -32601;
     pub const INVALID_PARAMS: i64 = -32602;
     pub const INTERNAL: i64 = -32603;
-    /// Understood, and refused for a reason that the person can mend; `data.kind` names it.
+    /// The daemon refuses the request. `data.kind` names the reason, `data.hint` the remedy.
     pub const REFUSED: i64 = -32000;
     pub const NOT_FOUND: i64 = -32001;
     pub const HELLO_FIRST: i64 = -32002;
-    /// The daemon stops, or has no place for one more connection.
+    /// The daemon has no room for one more connection or request.
     pub const UNAVAILABLE: i64 = -32003;
 }
 
@@ -74,7 +74,7 @@ impl RpcError {
     }
 }
 
-/// A request line, read: its id (none for a notification) and the call, or why it is none.
+/// Parses a request line into its id (none for a notification) and the call, or the error to answer with.
 pub fn parse_request(line: &[u8]) -> (Option<Value>, Result<Call, RpcError>) {
     let mut request: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
@@ -86,7 +86,7 @@ pub fn parse_request(line: &[u8]) -> (Option<Value>, Result<Call, RpcError>) {
         }
     };
     let Some(object) = request.as_object_mut() else {
-        let message = "a request is one JSON object a line; batches are not taken, requests may be sent ahead instead";
+        let message = "a request is one JSON object per line: instead of a batch, send several lines without waiting";
         return (
             Some(Value::Null),
             Err(RpcError::new(code::INVALID_REQUEST, message)),
@@ -101,14 +101,17 @@ pub fn parse_request(line: &[u8]) -> (Option<Value>, Result<Call, RpcError>) {
             Some(Value::Null),
             Err(RpcError::new(
                 code::INVALID_REQUEST,
-                "id is a string or a number",
+                "id must be a string or a number",
             )),
         );
     }
     if object.remove("jsonrpc").as_ref().and_then(Value::as_str) != Some("2.0") {
         return (
             id,
-            Err(RpcError::new(code::INVALID_REQUEST, "jsonrpc is \"2.0\"")),
+            Err(RpcError::new(
+                code::INVALID_REQUEST,
+                "jsonrpc must be \"2.0\"",
+            )),
         );
     }
     let method = object
@@ -118,7 +121,7 @@ pub fn parse_request(line: &[u8]) -> (Option<Value>, Result<Call, RpcError>) {
         .to_owned();
     if !METHODS.contains(&method.as_str()) {
         let message = format!(
-            "there is no method {method:?}; the methods are {}",
+            "there is no method {method:?}: the methods are {}",
             METHODS.join(", ")
         );
         return (id, Err(RpcError::new(code::UNKNOWN_METHOD, message)));
@@ -131,7 +134,7 @@ pub fn parse_request(line: &[u8]) -> (Option<Value>, Result<Call, RpcError>) {
     (id, call)
 }
 
-/// The answer to a request: one of `result` and `error`.
+/// The answer to a request. Exactly one of `result` and `error` is set.
 #[derive(Debug, Serialize)]
 pub struct Response<'a, T> {
     pub jsonrpc: &'static str,
@@ -149,9 +152,9 @@ pub struct Notification<'a, T> {
     pub params: &'a T,
 }
 
-/// A response or notification as one line.
+/// Serialises a request, response or notification as one line.
 pub fn line(message: &impl Serialize) -> Vec<u8> {
-    // Nothing that we send can fail to serialise: its keys are strings.
+    // This cannot fail: all keys are strings.
     let mut bytes = serde_json::to_vec(message).unwrap_or_default();
     bytes.push(b'\n');
     bytes
@@ -201,7 +204,7 @@ mod tests {
 
     #[test]
     fn every_method_has_a_call_and_the_other_way_round() {
-        // The names that serde knows are in its message about an unknown one.
+        // serde's message about an unknown name lists all names that it knows.
         let error = serde_json::from_value::<Call>(json!({"method": "", "params": {}}))
             .unwrap_err()
             .to_string();
@@ -236,7 +239,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a client sends, it is parsed or refused; nothing panics.
+        /// Every input is parsed or refused. Nothing panics.
         #[test]
         fn any_bytes_are_survived(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse_request(&bytes);

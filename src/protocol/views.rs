@@ -1,38 +1,38 @@
-//! What the server answers and tells.
+//! The answers and the events of the daemon.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// Something that was looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FindingView {
-    /// What was looked at.
+    /// The thing that was checked.
     pub what: String,
     /// `good`, `doubtful` or `bad`.
     pub grade: String,
-    /// What was found.
+    /// The result in words.
     pub detail: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
 
-/// Somebody who was let in, or asks for it.
+/// A person who has access by pairing, or waits for approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PersonView {
-    /// Where they write.
+    /// The platform on which the person writes.
     pub platform: String,
-    /// The platform's id of the person.
+    /// The id of the person on the platform.
     pub user: String,
-    /// What they call themselves there.
+    /// The name of the person on the platform.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// When they got their code.
+    /// When the person received the code.
     pub asked_at: f64,
-    /// Missing for those who still wait.
+    /// When the person got access. Missing while the person waits for approval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approved_at: Option<f64>,
-    /// Who keeps them: `hermes` in a pairing file of its own, or `hermesd`.
+    /// The program whose record it is: `hermes` (in its pairing files) or `hermesd`.
     #[serde(default)]
     pub by: String,
 }
@@ -41,24 +41,24 @@ pub struct PersonView {
 pub struct StatusView {
     /// The version of the daemon.
     pub version: String,
-    /// Its process id.
+    /// The process id of the daemon.
     pub pid: u32,
-    /// The home that it serves.
+    /// The home that the daemon serves.
     pub home: String,
-    /// The Hermes profile whose home that is.
+    /// The Hermes profile of that home.
     #[serde(default)]
     pub profile: String,
-    /// When it started.
+    /// When the daemon started.
     pub started_at: f64,
-    /// The agent that answers where nobody chose another.
+    /// The default agent.
     pub agent: String,
-    /// How many sessions the database has.
+    /// The number of sessions in the database.
     pub sessions: i64,
-    /// How many handoffs are being worked on.
+    /// The number of handoffs in progress.
     pub handoffs_running: usize,
-    /// How many turns of agents are in progress.
+    /// The number of turns in progress.
     pub turns_running: usize,
-    /// How many clients are connected.
+    /// The number of connected clients.
     pub connections: usize,
     /// All platforms.
     pub platforms: Vec<PlatformView>,
@@ -66,56 +66,58 @@ pub struct StatusView {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MetricsView {
-    /// In Prometheus' text format, version 0.0.4.
+    /// The metrics in Prometheus' text format, version 0.0.4.
     pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlatformView {
-    /// The name that a handoff takes.
+    /// The name, as handoffs use it.
     pub name: String,
     /// `up`, `degraded`, `connecting`, `down` or `off`.
     pub state: String,
-    /// The reason, when something is wrong.
+    /// What is wrong, if something is.
     pub detail: Option<String>,
     /// The name or id of the chat that handoffs go to.
     pub home_channel: Option<String>,
-    /// The id of the person who owns the bot there, where one is known.
+    /// The id of the bot's owner on the platform, if it is known.
     pub owner: Option<String>,
-    /// Since when it is in this state.
+    /// Whether the configuration names the platform.
+    pub configured: bool,
+    /// When the platform entered this state.
     pub since: f64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentView {
-    /// The name that `chat.open` takes.
+    /// The name, as `chat.open` uses it.
     pub name: String,
-    /// Whether it can be asked.
+    /// Whether the agent can answer.
     pub ready: bool,
-    /// What to do about it when it is not ready.
+    /// What is missing, if the agent is not ready.
     pub detail: Option<String>,
-    /// The model that it asks, where it says so.
+    /// The model that the agent uses, if it says so.
     pub model: Option<String>,
-    /// Whether it answers where nobody chose another.
+    /// Whether it is the default agent.
     pub default: bool,
-    /// It writes the transcript itself.
+    /// Whether the agent writes the transcript itself.
     pub keeps_transcript: bool,
 }
 
-/// How one question to an agent went.
+/// The result of a test prompt to an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentTestView {
-    /// Its name.
+    /// The name of the agent.
     pub agent: String,
     /// The model that answered.
     pub model: Option<String>,
-    /// Seconds until the first sign of an answer, and until all of it.
+    /// Seconds until the first piece of the reply. Null if the agent did not stream.
     pub first: Option<f64>,
-    /// Seconds until all of it.
+    /// Seconds until the reply was complete, or the agent failed.
     pub whole: f64,
-    /// The first words.
+    /// The beginning of the reply.
     pub reply: Option<String>,
-    /// Why there is no answer.
+    /// Why there is no reply.
     pub error: Option<String>,
 }
 
@@ -123,7 +125,7 @@ pub struct AgentTestView {
 pub struct SessionView {
     /// The id of the session.
     pub id: String,
-    /// Its title; unique.
+    /// The title, which is unique.
     pub title: Option<String>,
     /// Where it is: `cli`, `tui`, `acp`, or a platform.
     pub source: String,
@@ -131,81 +133,81 @@ pub struct SessionView {
     pub model: Option<String>,
     /// When it began.
     pub started_at: f64,
-    /// When it ended; null while it is live.
+    /// When it ended. Null while it is live.
     pub ended_at: Option<f64>,
     /// Why it ended.
     pub end_reason: Option<String>,
-    /// How many messages it has.
+    /// The number of messages.
     pub message_count: i64,
-    /// The key of the chat that it is on.
+    /// The key of its chat.
     pub session_key: Option<String>,
     /// The id of that chat.
     pub chat_id: Option<String>,
-    /// The id of the thread in it.
+    /// The id of the thread in that chat.
     pub thread_id: Option<String>,
     /// The state of its last handoff.
     pub handoff_state: Option<String>,
-    /// Where that one went.
+    /// The platform of its last handoff.
     pub handoff_platform: Option<String>,
-    /// Why that one failed.
+    /// Why its last handoff failed.
     pub handoff_error: Option<String>,
 }
 
-/// A message in which something was found.
+/// A message that a search found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HitView {
     /// The id of the session.
     pub session: String,
-    /// Its title.
+    /// The title of the session.
     pub title: Option<String>,
-    /// Where the session is.
+    /// Where the session is: `cli`, `tui`, `acp`, or a platform.
     pub source: String,
-    /// The row of the message.
+    /// The row id of the message.
     pub message: i64,
-    /// Who said it: `user`, `assistant` or `tool`.
+    /// The author: `user`, `assistant` or `tool`.
     pub role: String,
-    /// Set where a program said it and not a person, as Hermes names the kind.
+    /// Set if a program wrote the message, not a person: the kind, in Hermes' words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_kind: Option<String>,
-    /// When it was said.
+    /// When it was written.
     pub timestamp: f64,
-    /// A piece of it, with what was found between `>>>` and `<<<`.
+    /// A piece of the message. The matches are between `>>>` and `<<<`.
     pub snippet: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TranscriptView {
-    /// Whose it is.
+    /// The session.
     pub session: SessionView,
-    /// In the order they were said.
+    /// The messages, the oldest first.
     pub messages: Vec<MessageView>,
-    /// There are earlier messages than these.
+    /// Whether there are earlier messages.
     pub earlier: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MessageView {
-    /// The row of the message; `before` takes it.
+    /// The row id of the message. `before` takes it.
     pub id: i64,
-    /// Who said it: `user`, `assistant`, `tool` or `system`.
+    /// The author: `user`, `assistant`, `tool` or `system`.
     pub role: String,
     /// Text, or a list of parts.
     pub content: Value,
-    /// The tools that were called, as the agent wrote it.
+    /// The tool calls, as the agent wrote them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<Value>,
-    /// The call that this is the result of.
+    /// The call whose result this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
     /// The tool that was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
-    /// When it was said.
+    /// When it was written.
     pub timestamp: f64,
-    /// Set where a program said it and not a person, as Hermes names the kind: `internal_notification`, `model_switch`.
+    /// Set if a program wrote the message, not a person: the kind, in Hermes' words, such as `model_switch`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_kind: Option<String>,
-    /// It is for the model alone. Such messages come only where they are asked for.
+    /// Whether only the model sees it. Such messages are returned only if the request asks for them.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub hidden: bool,
 }
@@ -216,85 +218,86 @@ pub struct HandoffView {
     pub id: i64,
     /// The id of the session.
     pub session: String,
-    /// Where to.
+    /// The platform to hand off to.
     pub platform: String,
-    /// The word for the agent; cut to 200 characters in listings.
+    /// The note for the agent. Lists cut it to 200 characters.
     pub note: Option<String>,
-    /// `socket`, `direct` or `foreign`.
+    /// Who requested it: `socket` (a client of this socket), `direct` (hermesctl, in the database, because no daemon
+    /// answered) or `foreign` (another program in the database, such as Hermes' own CLI).
     pub via: String,
     /// `pending`, `running`, `completed` or `failed`.
     pub state: String,
-    /// The last stage reached.
+    /// The last stage that the handoff reached.
     pub stage: Option<String>,
     /// Why it failed.
     pub error: Option<String>,
-    /// It waits for the end of a turn in progress.
+    /// Whether it waits for the end of a turn in progress.
     pub after_turn: bool,
-    /// When it was asked for.
+    /// When it was requested.
     pub requested_at: f64,
     /// When it ended.
     pub ended_at: Option<f64>,
-    /// The id of the chat that it goes to.
+    /// The id of the target chat.
     pub home_channel: Option<String>,
-    /// The id of the thread there.
+    /// The id of the thread in that chat.
     pub thread: Option<String>,
-    /// What the thread is called.
+    /// The title of the thread.
     pub thread_title: Option<String>,
-    /// Why the home chat itself is used instead of a thread.
+    /// Why the handoff uses the chat itself instead of a thread.
     pub no_thread: Option<String>,
-    /// The key that the chat is bound by.
+    /// The key that binds the chat to the session.
     pub session_key: Option<String>,
-    /// What the agent said in the chat; null in listings.
+    /// The agent's reply in the chat. Null in lists.
     pub reply: Option<String>,
-    /// The stages that it has reached.
+    /// The stages that the handoff has reached.
     pub stages: Vec<StageView>,
-    /// In the answer to a request that names no session, why this one was taken: `chat`, `hermesctl chat` has it open in the
-    /// terminal; `terminal`, Hermes has noted it for the terminal; `only`, no other can be meant.
+    /// Why the daemon chose this session, if the request named none: `chat` (`hermesctl chat` has it open in your
+    /// terminal), `terminal` (Hermes recorded it for your terminal) or `only` (no other session can be meant).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chosen_by: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StageView {
-    /// Its name.
+    /// The name of the stage.
     pub stage: String,
-    /// When it was reached.
+    /// When the handoff reached it.
     pub at: f64,
 }
 
-/// The session that a terminal is on.
+/// The session of an attached terminal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatView {
-    /// As it is now.
+    /// The session as it is now.
     pub session: SessionView,
-    /// It was there before; its transcript can be read.
+    /// Whether the session existed before.
     pub resumed: bool,
-    /// The platform whose chat had it.
+    /// The platform whose chat had the session.
     pub came_from: Option<String>,
 }
 
-/// One answer in a terminal.
+/// One turn in a terminal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChatTurnView {
-    /// The id of the session from now on. It changes when Hermes splits the session during the turn.
+    /// The id of the session from now on. It changes if Hermes splits the session during the turn.
     pub session: String,
-    /// All of it; when it was interrupted, or the agent failed, what there is.
+    /// The reply. If it was interrupted, or the agent failed, the part that exists.
     pub reply: String,
-    /// Whether it was cut off.
+    /// Whether the reply was interrupted.
     pub interrupted: bool,
-    /// Why there is no whole reply.
+    /// Why the reply is missing or incomplete.
     pub error: Option<String>,
-    /// A word to the person about the reply, such as that the model did not see all of the history.
+    /// A note about the reply for the person, such as that the model did not see the whole history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// A session that was brought home.
+/// A session that was brought back from its chat.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ResumedView {
-    /// As it is now.
+    /// The session as it is now.
     pub session: SessionView,
-    /// The platform whose chat had it; none when it was at home already.
+    /// The platform whose chat had the session. Null if no chat had it.
     pub came_from: Option<String>,
 }
 
@@ -302,9 +305,9 @@ pub struct ResumedView {
 pub struct LocalThreadView {
     /// The number of the thread.
     pub id: i64,
-    /// The chat that it is in.
+    /// The id of its chat.
     pub chat: String,
-    /// What it is called.
+    /// The title.
     pub title: String,
     /// When it was opened.
     pub created_at: f64,
@@ -312,29 +315,29 @@ pub struct LocalThreadView {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LocalMessageView {
-    /// The number of the message; `after` takes it.
+    /// The number of the message. `after` takes it.
     pub id: i64,
     /// `agent` or `user`.
     pub author: String,
-    /// The words.
+    /// The text.
     pub text: String,
-    /// When it was said.
+    /// When it was written.
     pub at: f64,
 }
 
 /// One thing that an approval is about.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SubjectView {
-    /// What it is: a command, the input of a tool, a change of a file.
+    /// Its kind: a command, the input of a tool, a change of a file.
     pub label: String,
-    /// The thing itself, character by character.
+    /// The exact text.
     pub text: String,
 }
 
 /// `{"seq": 12, "at": 1767171600.5, "type": "handoff.stage", "id": 7, "session": "…", "platform": "local", "stage": "bound"}`
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EventView {
-    /// Grows by one with every event of this daemon's life.
+    /// The number of the event, counted from the start of the daemon.
     pub seq: u64,
     /// When it happened.
     pub at: f64,
@@ -345,7 +348,7 @@ pub struct EventView {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum EventKind {
-    /// The first of a handoff, also when another program asked for it.
+    /// A handoff was requested, by hermesd's clients or by another program. It is the first event of each handoff.
     #[serde(rename = "handoff.requested")]
     HandoffRequested {
         id: i64,
@@ -360,7 +363,7 @@ pub enum EventKind {
         platform: String,
         stage: String,
     },
-    /// A handoff is completed or has failed.
+    /// A handoff completed or failed.
     #[serde(rename = "handoff.ended")]
     HandoffEnded {
         id: i64,
@@ -369,109 +372,109 @@ pub enum EventKind {
         state: String,
         error: Option<String>,
     },
-    /// A turn waits for the turn of another program, such as Hermes, in the same conversation.
+    /// A turn waits for the turn of another program, such as Hermes, in the same session.
     #[serde(rename = "turn.waiting")]
     TurnWaiting {
         session: String,
-        /// The program that is waited for, in words.
+        /// The other program, in words.
         holder: String,
         /// Seconds so far.
         waited: u64,
     },
-    /// An agent begins to answer.
+    /// A turn begins.
     #[serde(rename = "turn.started")]
     TurnStarted {
         session: String,
-        /// Numbers the turns of this daemon's life.
+        /// The number of the turn, counted from the start of the daemon.
         turn: u64,
     },
-    /// A piece of the answer.
+    /// A piece of the reply.
     #[serde(rename = "turn.delta")]
     TurnDelta {
         session: String,
         turn: u64,
         text: String,
     },
-    /// The agent has answered, or failed to.
+    /// The agent has replied or failed.
     #[serde(rename = "turn.ended")]
     TurnEnded {
         session: String,
         turn: u64,
         error: Option<String>,
     },
-    /// The agent wants to know something; `chat.answer` tells it.
+    /// The agent asks a question. A terminal answers with `chat.answer`.
     #[serde(rename = "turn.question")]
     TurnQuestion {
         session: String,
         turn: u64,
-        /// What is asked and what it is about, in one text.
+        /// The question and its subject, in one text.
         text: String,
         choices: Vec<String>,
-        /// Other words than the choices are an answer too.
+        /// Whether an answer may differ from the choices.
         open: bool,
-        /// Names the question.
+        /// The id of the question.
         #[serde(default)]
         question: String,
-        /// What is asked, without what it is about.
+        /// The question without its subject.
         #[serde(default)]
         ask: String,
-        /// What an approval is about, as the agent would do it.
+        /// The exact actions that an approval is about.
         #[serde(default)]
         subject: Vec<SubjectView>,
         /// The platform that shows it, or `terminal`.
         #[serde(default)]
         place: String,
-        /// The file with all of a long one; it stays until the question is closed.
+        /// The file with the full text of a long question; it exists until the question is closed.
         #[serde(default)]
         whole: Option<String>,
     },
-    /// A question of an agent is answered, or no longer open. The first answer counts.
+    /// A question is answered, or no longer open. The first answer counts.
     #[serde(rename = "turn.question_closed")]
     TurnQuestionClosed {
         session: String,
         turn: u64,
-        /// Names the question.
+        /// The id of the question.
         question: String,
         /// `answered`, `timed_out`, `not_shown` or `withdrawn`.
         outcome: String,
-        /// The choice, or the words.
+        /// The choice, or the text.
         answer: Option<String>,
-        /// Where it was answered: a platform, or `terminal`.
+        /// The place of the answer: a platform, or `terminal`.
         place: Option<String>,
     },
-    /// A conversation begins, or is taken up again in a terminal.
+    /// A session begins, or is resumed in a terminal.
     #[serde(rename = "session.started")]
     SessionStarted {
         session: String,
         platform: String,
         model: Option<String>,
-        /// It was there before and is taken up again.
+        /// Whether the session existed before.
         resumed: bool,
     },
-    /// Brought elsewhere without a handoff.
+    /// A session moved without a handoff.
     #[serde(rename = "session.moved")]
     SessionMoved {
         session: String,
         /// A platform, or `terminal`.
         to: String,
     },
-    /// A terminal's conversation ends, or a chat's by /new.
+    /// The session of a terminal ends, or /new ends the session of a chat.
     #[serde(rename = "session.ended")]
     SessionEnded {
         session: String,
         platform: String,
         model: Option<String>,
-        /// An answer was cut off by it.
+        /// Whether the end interrupted a reply.
         interrupted: bool,
     },
-    /// A platform is in another state.
+    /// The state of a platform changed.
     #[serde(rename = "platform.changed")]
     PlatformChanged {
         platform: String,
         state: String,
         detail: Option<String>,
     },
-    /// Something was said in a chat of the embedded platform.
+    /// A chat of the embedded platform has a new message.
     #[serde(rename = "local.message")]
     LocalMessage {
         id: i64,
@@ -483,7 +486,7 @@ pub enum EventKind {
 }
 
 impl EventKind {
-    /// The session that it is about.
+    /// The session that the event is about.
     pub fn session(&self) -> Option<&str> {
         match self {
             EventKind::HandoffRequested { session, .. }

@@ -1,4 +1,4 @@
-//! Finding and renaming sessions, and the refusals that every request about a session shares.
+//! Finds and renames sessions, and defines the refusals that all requests about a session share.
 
 mod open_elsewhere;
 mod refusal;

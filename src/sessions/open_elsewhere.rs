@@ -1,5 +1,5 @@
-//! Sessions that Hermes' own programs have open, as far as they say: where a limit on them is configured, each writes
-//! itself into `runtime/active_sessions.json`.
+//! Lists the sessions that Hermes' own programs have open. They record themselves in `runtime/active_sessions.json` if
+//! a limit on open sessions is configured.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct OpenElsewhere {
 
 impl OpenElsewhere {
     pub fn is_alive(&self) -> bool {
-        // Another user's process may not be signalled, but it is there.
+        // EPERM means that the process exists and belongs to another user.
         !matches!(kill(Pid::from_raw(self.pid), None), Err(Errno::ESRCH))
     }
 
@@ -29,7 +29,7 @@ impl OpenElsewhere {
     }
 }
 
-/// A file that is missing or odd says nothing.
+/// The recorded sessions. Empty if the file is missing or invalid.
 pub fn open_elsewhere(home: &Path) -> Vec<OpenElsewhere> {
     let file = std::fs::read(home.join("runtime/active_sessions.json")).unwrap_or_default();
     let Ok(file) = serde_json::from_slice::<Value>(&file) else {
@@ -46,16 +46,16 @@ pub fn open_elsewhere(home: &Path) -> Vec<OpenElsewhere> {
     entries.into_iter().flatten().filter_map(read).collect()
 }
 
-/// The kernel's number of a process' terminal.
+/// The device number of a process's controlling terminal.
 fn controlling_terminal(pid: &str) -> Option<i32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name of the program stands in parentheses and may hold anything.
+    // The program's name is in parentheses and may contain any character.
     let (_, behind_name) = stat.rsplit_once(')')?;
     let number = behind_name.split_whitespace().nth(4)?.parse().ok()?;
     Some(number).filter(|number| *number != 0)
 }
 
-/// What another program is doing with this session, unless it has said that it had it open and is dead by now.
+/// The activity of another program in this session. Ignored if every recorded holder of the session is dead.
 pub fn turn_elsewhere(
     store: &Store,
     session_id: &str,
@@ -63,7 +63,7 @@ pub fn turn_elsewhere(
     let Some(what) = store.busy_elsewhere(session_id)? else {
         return Ok(None);
     };
-    // A lease knows itself whether its holder is dead.
+    // The store has already checked whether the holder of a lease is alive.
     if matches!(what, BusyElsewhere::Turn(_)) {
         return Ok(Some(what));
     }

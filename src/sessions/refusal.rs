@@ -1,9 +1,9 @@
-//! Why a request about a session is refused.
+//! The refusals of requests about sessions.
 
 use crate::domain::RefusalKind;
 use crate::store::StoreError;
 
-/// Why a request is refused: a stable word for programs, a sentence and a remedy for people.
+/// A refused request: a stable code for programs, a sentence and a remedy for people.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
@@ -20,12 +20,12 @@ pub enum RequestError {
     Store(#[from] StoreError),
 }
 
-/// The answer to all that would begin new work while the daemon stops.
+/// The refusal of new work while the daemon stops.
 pub fn stopping() -> Refusal {
     Refusal {
         kind: RefusalKind::Stopping,
-        message: "hermesd is stopping and begins no new work".to_owned(),
-        hint: Some("ask again when it has started".to_owned()),
+        message: "hermesd is stopping and accepts no new work".to_owned(),
+        hint: Some("try again after it has started".to_owned()),
     }
 }
 

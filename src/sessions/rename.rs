@@ -1,11 +1,11 @@
-//! Giving a session another title.
+//! Changes the title of a session.
 
 use crate::domain::{RefusalKind, Session, title};
 use crate::sessions::resolve;
 use crate::sessions::{Refusal, RequestError};
 use crate::store::{Store, StoreError};
 
-/// An empty title takes it away. A title that a hidden predecessor of the same conversation holds moves on to it.
+/// Sets or removes (empty) the title. A title that a hidden row of the same conversation has moves to this row.
 pub async fn rename(store: &Store, name: &str, wanted: &str) -> Result<Session, RequestError> {
     let session = resolve(store, name)?;
     let wanted = title::clean(wanted).map_err(|too_long| Refusal {

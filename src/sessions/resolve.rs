@@ -1,4 +1,4 @@
-//! Which session somebody means: by name, or by where they are.
+//! Finds the session that a request means: by its name, or by the client's terminal.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::sessions::{RequestError, refuse};
 use crate::sessions::{TerminalNames, noted_sessions};
 use crate::store::{Candidate, SessionMatch, Store};
 
-/// The session of this name, for every verb that takes one.
+/// Finds a session by its id or title.
 pub fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
     match store.find_session(name)? {
         SessionMatch::One(session) => Ok(*session),
@@ -20,20 +20,20 @@ pub fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
         )),
         SessionMatch::Many(found) => Err(refuse(
             RefusalKind::AmbiguousSession,
-            format!("{name:?} fits several sessions:\n{}", list(&found)),
+            format!("{name:?} matches several sessions:\n{}", list(&found)),
             "give more of the id, or the title",
         )),
     }
 }
 
-/// Why a session was taken that the asker did not name.
+/// How a session was chosen for a request that names none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChosenBy {
-    /// `hermesctl chat` has it open in the asker's terminal.
+    /// `hermesctl chat` has it open in the client's terminal.
     Chat,
-    /// Hermes has noted it for the asker's terminal.
+    /// Hermes has a note about it for the client's terminal.
     Terminal,
-    /// It is the only one that the asker can mean.
+    /// It is the only candidate.
     Only,
 }
 
@@ -47,10 +47,10 @@ impl ChosenBy {
     }
 }
 
-/// A session that ended longer ago, in seconds, is not meant by a person who names none.
+/// A session that ended longer ago than this, in seconds, is not a candidate.
 const ENDED_LONG_AGO: f64 = 86_400.0;
 
-/// The session that a person means who names none: the one of their terminal, else the only one that it can be.
+/// The session for a request that names none: the session of the client's terminal, else the only candidate.
 pub async fn resolve_unnamed(
     store: &Store,
     tty: Option<&str>,
@@ -68,7 +68,7 @@ pub async fn resolve_unnamed(
     only(store).await.map(|session| (session, ChosenBy::Only))
 }
 
-/// The session that Hermes has noted for this terminal, if it exists and did not end long ago.
+/// The session in Hermes' note about this terminal, if it exists and did not end long ago.
 fn noted(store: &Store, terminal: &TerminalNames) -> Result<Option<Session>, RequestError> {
     let now = clock::now();
     let home = store.path().parent().unwrap_or(Path::new("."));
@@ -111,7 +111,7 @@ async fn only(store: &Store) -> Result<Session, RequestError> {
     }
 }
 
-/// The live ones; among several of those, the recent ones if there are any; without a live one, those that ended lately.
+/// The recent live sessions; else all live sessions; else those that ended recently.
 fn fitting(candidates: &[Candidate]) -> Vec<&Candidate> {
     let live: Vec<&Candidate> = candidates
         .iter()
@@ -125,7 +125,7 @@ fn fitting(candidates: &[Candidate]) -> Vec<&Candidate> {
     }
 }
 
-/// The session that is to come back from a chat when nobody says which: the only one that was handed off.
+/// The session to bring back from a chat if the request names none: the only one that was handed off.
 pub async fn handed_off(store: &Store) -> Result<Session, RequestError> {
     let mut away = store.sessions_on_chats(11).await?;
     match (away.pop(), away.is_empty()) {

@@ -1,4 +1,4 @@
-//! Which session a terminal has: Hermes' CLI notes it in `terminal-sessions/`, a file for each terminal.
+//! Reads Hermes' notes about terminals: its CLI writes the session of each terminal to a file in `terminal-sessions/`.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,32 +7,32 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// A terminal, by the names that Hermes' CLI may have given it.
+/// A terminal, with the names that Hermes' CLI may use for it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TerminalNames {
-    /// Names of files such as `tty-dev-pts-3`, the best first.
+    /// File names such as `tty-dev-pts-3`, the best first.
     pub ids: Vec<String>,
-    /// When it was opened. What was noted before is about another terminal of the same name.
+    /// When the terminal was opened. An older note belongs to an earlier terminal of the same name.
     pub since: Option<f64>,
 }
 
-/// Hermes removes notes that are older, in seconds.
+/// Hermes removes notes that are older than this, in seconds.
 const OLDEST: f64 = 30.0 * 86_400.0;
-/// Times of file systems are coarse.
+/// Tolerance for coarse timestamps of file systems, in seconds.
 const TOLERANCE: f64 = 2.0;
-/// A note has about a hundred bytes.
+/// The largest file to read. A note has about a hundred bytes.
 const LONGEST: u64 = 64 * 1024;
-/// Names at the most that are looked for.
+/// The number of names to look up at most.
 const MOST: usize = 16;
 
-/// The ids of the sessions that are noted for this terminal, the best first.
+/// The session ids from the notes about this terminal, the best first.
 pub fn noted_sessions(home: &Path, terminal: &TerminalNames, now: f64) -> Vec<String> {
     let earliest = terminal.since.unwrap_or(0.0).max(now - OLDEST) - TOLERANCE;
     let ids = terminal.ids.iter().filter(|id| is_plain(id)).take(MOST);
     ids.filter_map(|id| noted(home, id, earliest)).collect()
 }
 
-/// A name of a file in the directory itself. Temporary files begin with a dot.
+/// Whether the id is a file name without a directory part. Temporary files begin with a dot.
 fn is_plain(id: &str) -> bool {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     !id.is_empty() && id.len() <= 255 && !id.starts_with('.') && id.chars().all(allowed)

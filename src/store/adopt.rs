@@ -1,5 +1,5 @@
-//! Conversations that stand under a key that no message of their chat has: those that Hermes' own handoffs have bound, and
-//! those from the time before Slack's keys named the workspace. The next message of the chat moves them to its key, once.
+//! Moves a conversation from a former key to the key of its chat's messages. Former keys come from Hermes' own
+//! handoffs, and from the time before Slack's keys named the workspace. The chat's next message causes the move, once.
 
 use rusqlite::{Connection, params};
 use serde_json::Value;
@@ -12,13 +12,13 @@ use crate::domain::{ChatType, FormerChat, FormerKey, Session, Source};
 use crate::store::handoff_log::Changed;
 
 impl Store {
-    /// Whether the Hermes of this file puts the workspace into the keys of Slack.
+    /// Whether the Hermes of this file puts the workspace into Slack's keys.
     pub fn keys_name_workspaces(&self) -> Result<bool, StoreError> {
-        // Both came with the same version.
+        // Both came with the same version of Hermes.
         self.look(|c| features::has(c, Feature::DisplayKind))
     }
 
-    /// Whether a chat has an entry, by its key.
+    /// Whether the chat behind this key has a routing entry.
     pub async fn has_entry(&self, key: &str) -> Result<bool, StoreError> {
         let scope = &self.inner.scope;
         if self.look(|c| entry(c, scope, key))?.is_some() {
@@ -27,8 +27,8 @@ impl Store {
         Ok(self.mirrored(key).await.is_some())
     }
 
-    /// Moves the conversation that stands under one of the former keys to the chat's own key. Returns its session and the key
-    /// that it had. `None`: there is none, or the chat has a conversation of its own.
+    /// Moves the conversation under one of the former keys to the chat's own key. Returns its session and its former
+    /// key. `None` if there is no such conversation, or if the chat has one under its own key.
     pub async fn adopt_conversation(
         &self,
         key: &str,
@@ -103,12 +103,12 @@ fn adopt(
     Ok(Some(session.id))
 }
 
-/// Whether the entry's conversation is still there, and is one of this chat.
+/// Whether the entry's conversation is still open and belongs to this chat.
 fn may_move(session: &Session, source: &Source, former: &FormerKey, entry: &str) -> bool {
     if !earlier::is_at(session, &former.key) || earlier::is_closed(session) {
         return false;
     }
-    // A key without its workspace may be another workspace's. A private chat's id is nobody else's.
+    // A key without a workspace may belong to another workspace. The id of a private chat is unique.
     if former.made != FormerChat::WithoutWorkspace || source.chat_type == ChatType::Dm {
         return true;
     }

@@ -1,11 +1,11 @@
-//! Which agent a session is remembered with, and taking back what an agent wrote that was cut off.
+//! Stores which agent a session has, and retracts the rows of an agent's interrupted turn.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Store, StoreError, lineage, retract, sessions, turns};
 
 impl Store {
-    /// The agent that was chosen for this session alone.
+    /// The agent that was chosen for this session.
     pub fn remembered_agent(&self, session_id: &str) -> Result<Option<String>, StoreError> {
         self.look(|c| {
             let mut statement =
@@ -25,12 +25,12 @@ impl Store {
         self.write(move |c| remember(c, &session_id, &agent)).await
     }
 
-    /// Where a session is from.
+    /// The source of a session.
     pub fn source_of(&self, session_id: &str) -> Result<Option<String>, StoreError> {
         self.look(|c| Ok(sessions::by_id(c, session_id)?.map(|session| session.source)))
     }
 
-    /// An agent's own name for a session, and how much of the transcript it has seen.
+    /// The ACP agent's id of a session, and the number of messages that the agent has seen.
     pub fn acp_session(
         &self,
         session_id: &str,
@@ -68,13 +68,13 @@ impl Store {
         .await
     }
 
-    /// Takes what an agent has written of a turn out of the live transcript, as a rewind does, so that it can be asked again.
-    /// False: the agent has compacted the transcript, and the turn's own words are not found in it. Nothing is taken out then.
+    /// Marks the rows that an agent wrote in its turn inactive, as a rewind does, so that the turn can be repeated.
+    /// False if the transcript was compacted and the turn's words are not found. Then no row changes.
     pub async fn retract_turn(&self, session_id: &str) -> Result<bool, StoreError> {
         self.retract_turn_with(session_id, "").await
     }
 
-    /// The same, only for a turn whose words have `mark` in them.
+    /// The same, but only for a turn whose words contain `mark`.
     pub async fn retract_turn_with(
         &self,
         session_id: &str,

@@ -1,4 +1,4 @@
-//! Puts a chat on a session. `earlier` takes that back.
+//! Binds a chat to a session. [`super::earlier`] undoes a binding.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::{Map, Value, json};
@@ -9,37 +9,37 @@ use super::{StoreError, earlier, lenient, sessions};
 use crate::clock;
 use crate::domain::Source;
 
-/// Everything that a binding changed, so that it can be put back.
+/// Everything that a binding changed, for undoing it.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Displaced {
-    /// The entry that stood under the key.
+    /// The routing entry that the key had.
     pub(super) entry: Option<String>,
-    /// The session that was on the chat and that the binding ended: id, its `ended_at` and `end_reason` before.
+    /// The session that the binding ended: its id, and its former `ended_at` and `end_reason`.
     pub(super) outgoing: Option<(String, Option<f64>, Option<String>)>,
-    /// The columns of the incoming session before: those of `CHAT_COLUMNS`, in order, and how it had ended.
+    /// The former columns of the incoming session: those of `CHAT_COLUMNS`, in order, and how it had ended.
     pub(super) incoming: Vec<Option<String>>,
     pub(super) ended: (Option<f64>, Option<String>),
-    /// Where the chat's conversation had gone, if the chat was on none: its session and the place.
+    /// The session that had left the chat and where it went, if the chat was on none.
     #[serde(default)]
     pub(super) left: Option<(String, String)>,
-    /// The rows of the conversation before, the incoming session's among them. Older journals have none.
+    /// All former rows of the conversation, with the incoming session's row. Empty in older journals.
     #[serde(default)]
     pub(super) rows: Vec<RowBefore>,
 }
 
 impl Displaced {
-    /// The key of the chat that the incoming session was on before.
+    /// The key of the chat that the incoming session was on.
     pub(super) fn key_before(&self) -> Option<String> {
         chat_columns::key_in(&self.incoming).map(str::to_owned)
     }
 }
 
-/// Ends that mean only "the program went away", not that somebody closed the conversation.
+/// End reasons that mean only that a program exited. The conversation stays open.
 pub(super) const SOFT_ENDS: &str =
     "('agent_close', 'ws_orphan_reap', 'superseded_by_resume', 'startup_orphan_reap')";
 
-/// Puts the chat behind `key` on `session_id`: the outgoing session ends, the incoming one is reopened and takes the
-/// chat's columns. Returns what that displaced.
+/// Binds the chat behind `key` to `session_id`. The outgoing session ends. The incoming session is reopened and gets
+/// the chat's columns. Returns the former state.
 pub(super) fn bind(
     c: &Connection,
     scope: &str,
@@ -51,7 +51,7 @@ pub(super) fn bind(
     let now = clock::now();
     let before = entry(c, scope, key)?.or_else(|| mirrored.map(str::to_owned));
     let outgoing = match live_row(c, before.as_deref().and_then(session_of))? {
-        // One that is on its way to another chat goes on there.
+        // A session that is moving to another chat continues there.
         Some(session) if session.id != session_id && earlier::is_at(&session, key) => {
             end_switched(c, &session.id)?
         }
@@ -95,7 +95,7 @@ pub(super) fn bind(
     })
 }
 
-/// Ends the session that leaves the chat, unless it was closed for a reason of its own. Returns how it stood before.
+/// Ends the session that leaves the chat, unless it was closed for a reason of its own. Returns its former state.
 #[allow(clippy::type_complexity)] // it is the field's own type
 fn end_switched(
     c: &Connection,
@@ -115,7 +115,7 @@ fn end_switched(
     Ok(before.filter(|_| ended))
 }
 
-/// Keys of an entry that belong to its session. Hermes begins a fresh entry when the session changes.
+/// Fields of an entry that belong to its session. Hermes writes a new entry when the session changes.
 const OF_ONE_SESSION: [&str; 5] = [
     "active_turn_token",
     "active_turn_started_at",
@@ -124,7 +124,7 @@ const OF_ONE_SESSION: [&str; 5] = [
     "metadata",
 ];
 
-/// The entry as Hermes writes it after a switch: counters at zero, flags down. Keys that we do not know are kept.
+/// The entry as Hermes writes it after a switch, with counters and flags reset. Unknown fields stay.
 fn new_entry(
     before: Option<&str>,
     key: &str,
@@ -175,7 +175,7 @@ fn new_entry(
     Value::Object(entry)
 }
 
-/// The source as it is now, over what the entry said of it before: Hermes writes more of a chat than a message tells.
+/// Merges the source into the entry's former origin, because Hermes records more about a chat than a message says.
 pub(super) fn origin(before: Option<&str>, source: &Source) -> Value {
     let before = before.and_then(|text| serde_json::from_str::<Value>(text).ok());
     let mut merged: Map<String, Value> = before

@@ -1,5 +1,5 @@
-//! Whether another program is in the middle of a turn. Where the database has turn leases, they tell. Elsewhere the traces of the
-//! turn in the transcript have to do.
+//! Finds out whether another program has a turn in progress. Turn leases tell this, if the database has them.
+//! Otherwise the last rows of the transcript are the only evidence.
 
 use std::fmt;
 
@@ -9,19 +9,19 @@ use super::features::{self, Feature};
 use super::{HeldBy, Store, StoreError, lenient, sessions, turn_leases, turns};
 use crate::clock;
 
-/// A turn that has written nothing for this long is taken for dead.
+/// A turn that has written nothing for this long, in seconds, counts as dead.
 const SILENCE: f64 = 600.0;
-/// A row that is further ahead of the clock was written before the clock was set back. It says nothing about now.
+/// A row that is further ahead of the clock was written before the clock was set back. It is ignored.
 const AHEAD: f64 = 60.0;
-/// Hermes takes its lock for five minutes at a time. One that lasts longer than this was taken by a wrong clock.
+/// Hermes locks for five minutes at a time. A lock with a longer remaining time is from a wrong clock.
 const LONGEST_LOCK: f64 = 3600.0;
 
-/// What another program does with a session.
+/// The activity of another program in a session.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BusyElsewhere {
     /// It holds the lease of the turn.
     Turn(HeldBy),
-    /// It seems to do this.
+    /// The transcript or a compression lock suggests this activity.
     Seems(String),
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for BusyElsewhere {
 }
 
 impl Store {
-    /// What another program is doing with this session. `None`: nothing that shows.
+    /// The activity of another program in this session, if there is evidence of any.
     pub fn busy_elsewhere(&self, session_id: &str) -> Result<Option<BusyElsewhere>, StoreError> {
         self.look(|c| {
             let tip = sessions::tip(c, session_id)?;
@@ -51,7 +51,7 @@ impl Store {
     }
 }
 
-/// Hermes locks a session while it compresses its context.
+/// Hermes locks a session while it compresses the context.
 fn compressing(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT 1 FROM compression_locks WHERE session_id = ?1 AND expires_at > ?2 AND expires_at < ?3",
@@ -61,8 +61,8 @@ fn compressing(c: &Connection, session_id: &str) -> Result<Option<String>, Store
     Ok(locked.then(|| "Hermes is compressing its context".to_owned()))
 }
 
-/// A transcript that ends with a question, a tool call or a tool's result waits for an answer. Words of our own do not
-/// count: whether they are being answered we know ourselves. Neither does a row with a `display_kind`, which no person said.
+/// A transcript that ends with a question, a tool call or a tool's result waits for an answer. Our own words do not
+/// count, because we know their state. Rows with a `display_kind` do not count, because no person wrote them.
 fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
     let kind = match features::has(c, Feature::DisplayKind)? {
         true => "display_kind",
@@ -93,14 +93,14 @@ fn unanswered(c: &Connection, session_id: &str) -> Result<Option<String>, StoreE
         return Ok(None);
     }
     let what = match role.as_deref() {
-        // A note of a program waits for nothing.
+        // A program's note waits for no answer.
         Some("user") if is_said => "its last message has no answer yet",
         Some("tool") => "a tool's result has no answer yet",
-        Some("assistant") if calls_tools => "a tool is at work",
+        Some("assistant") if calls_tools => "a tool is running",
         _ => return Ok(None),
     };
     Ok(Some(format!(
-        "{what}, since {}",
+        "{what} (written {} ago)",
         clock::age(silent.max(0.0))
     )))
 }

@@ -1,5 +1,5 @@
-//! The columns of a session's row that say which chat it is on. Every change of a row's source goes through here, since
-//! one of Hermes' full-text indexes depends on it.
+//! Reads and writes the columns of `sessions` that say which chat a row is on. All changes of a row's source happen
+//! here, because one of Hermes' full-text indexes depends on it.
 
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use serde_json::Value;
@@ -19,13 +19,13 @@ pub(super) const CHAT_COLUMNS: [&str; 8] = [
     "origin_json",
 ];
 
-/// A row as it stood before a chat was put on it.
+/// A row before a binding changed it.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub(super) struct RowBefore {
     pub(super) id: String,
-    /// Those of [`CHAT_COLUMNS`], in order.
+    /// The values of [`CHAT_COLUMNS`], in order.
     pub(super) columns: Vec<Option<String>>,
-    /// Its `last_activity_at`, where the file has that.
+    /// Its `last_activity_at`, if the file has that column.
     pub(super) active_at: Option<f64>,
 }
 
@@ -59,7 +59,7 @@ pub(super) fn rows_to_bind(c: &Connection, session_id: &str) -> Result<Vec<RowBe
     Ok(rows)
 }
 
-/// The columns of one row. `None`: there is no such row.
+/// The chat columns of one row. `None` if the row does not exist.
 pub(super) fn read(c: &Connection, id: &str) -> Result<Option<Vec<Option<String>>>, StoreError> {
     let columns = CHAT_COLUMNS.join(", ");
     let mut statement =
@@ -73,7 +73,7 @@ fn texts(row: &rusqlite::Row<'_>) -> rusqlite::Result<Vec<Option<String>>> {
         .collect()
 }
 
-/// Puts rows on a chat.
+/// Writes a chat's columns to rows.
 pub(super) fn give(
     c: &Connection,
     rows: &[RowBefore],
@@ -105,7 +105,7 @@ pub(super) fn give(
     Ok(())
 }
 
-/// Writes the columns of one row. With a key, only where the row is on the chat behind it. False: nothing changed.
+/// Writes the chat columns of one row. With `only_at`, only if the row has that key. False if nothing changed.
 pub(super) fn write(
     c: &Connection,
     id: &str,
@@ -146,7 +146,7 @@ pub(super) fn key_in(columns: &[Option<String>]) -> Option<&str> {
     columns.get(at)?.as_deref()
 }
 
-/// Puts back when something last happened in a session.
+/// Restores `last_activity_at`.
 pub(super) fn restore_activity(
     c: &Connection,
     id: &str,
@@ -161,7 +161,7 @@ pub(super) fn restore_activity(
     Ok(())
 }
 
-/// Something happens in a session now. Hermes looks for the session of a chat by this.
+/// Sets `last_activity_at`, by which Hermes finds the session of a chat.
 pub(super) fn touch(c: &Connection, id: &str, now: f64) -> Result<(), StoreError> {
     if features::has(c, Feature::LastActivity)? {
         c.prepare_cached(

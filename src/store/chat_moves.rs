@@ -1,4 +1,4 @@
-//! A chat that gets another id: a group that becomes a supergroup. All that is kept under the old id goes with it.
+//! Moves everything of a chat to its new id, for example when a group becomes a supergroup.
 
 use rusqlite::{Connection, params};
 use serde_json::Value;
@@ -9,10 +9,10 @@ use crate::clock;
 use crate::domain::Source;
 use crate::store::handoff_log::Changed;
 
-/// What stands before the old id in the table of cursors, with the new id as its value.
+/// Precedes the old id in `hermesd_cursors`. The value of that row is the new id.
 const MOVED: &str = "moved:";
 
-/// A chat that has moved.
+/// A chat's change of id.
 struct Move {
     platform: String,
     from: String,
@@ -20,8 +20,8 @@ struct Move {
 }
 
 impl Store {
-    /// Gives all that is kept of a chat its new id: conversations, bindings, messages that wait, replies that are not sent. The
-    /// move itself is kept too, for settings that name the old id. Harmless to repeat. False: the move was known.
+    /// Moves conversations, bindings, unanswered messages and unsent replies of a chat to its new id. The move is
+    /// recorded too, for settings that name the old id. Safe to repeat. False if the move was known.
     pub async fn move_chat(
         &self,
         platform: &str,
@@ -77,7 +77,7 @@ impl Store {
 }
 
 impl Move {
-    /// The key of a conversation in the chat, as it is now. `None`: it is another chat's.
+    /// The new key of a conversation in the chat. `None` if the key belongs to another chat.
     fn key(&self, key: &str) -> Option<String> {
         let mut parts: Vec<&str> = key.split(':').collect();
         let is_of_chat = parts.get(2) == Some(&self.platform.as_str())
@@ -87,7 +87,7 @@ impl Move {
         Some(parts.join(":"))
     }
 
-    /// A source in the chat, as it is now.
+    /// The new source of a message in the chat. `None` if the source is of another chat.
     fn source(&self, origin: &str) -> Option<String> {
         let mut origin: Value = serde_json::from_str(origin).ok()?;
         let source = Source::from_origin(&origin)?;
@@ -99,7 +99,7 @@ impl Move {
     }
 }
 
-/// The conversations of the chat, and its bindings to them. A binding that the new id has already is the later one, and stays.
+/// Moves the conversations of the chat and their bindings. A binding that the new id already has is newer and stays.
 fn sessions(c: &Connection, changed: &mut Changed<'_>, moved: &Move) -> Result<(), StoreError> {
     let rows = c
         .prepare_cached(
@@ -157,7 +157,7 @@ fn binding(
     Ok(())
 }
 
-/// Where conversations of the chat went that it is no longer on.
+/// Moves the records of sessions that have left the chat.
 fn left(c: &Connection, moved: &Move) -> Result<(), StoreError> {
     let keys = c
         .prepare_cached("SELECT session_key FROM hermesd_left")?
@@ -174,7 +174,7 @@ fn left(c: &Connection, moved: &Move) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Messages that are not answered yet. Their ids count for the old chat alone, so they say so.
+/// Moves unanswered messages. Their message ids are only valid in the old chat, so they get its id as a suffix.
 fn waiting(c: &Connection, moved: &Move) -> Result<(), StoreError> {
     let rows = c
         .prepare_cached(

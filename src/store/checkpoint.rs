@@ -1,5 +1,5 @@
-//! Bringing the write-ahead log into the database, beside the writer instead of within its commits: a checkpoint flushes
-//! the disk, and whoever writes meanwhile waits for it. So it looks for a moment in which nobody does.
+//! Checkpoints the write-ahead log on a thread of its own. A checkpoint flushes the disk, and commits wait for that.
+//! So it runs in a moment without writes.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -12,24 +12,24 @@ use rusqlite::Connection;
 
 use super::StoreError;
 
-/// Pages in the log that make a checkpoint worth it; SQLite's own rule.
+/// Pages in the log that make a checkpoint worthwhile, as in SQLite's own rule.
 const WORTH_IT: u32 = 1000;
-/// Nobody has written for so long: a good moment.
+/// The time without writes before a checkpoint.
 const QUIET: Duration = Duration::from_millis(250);
-/// A log of so many pages (32 MB) is brought in although somebody writes.
+/// A log of this many pages (32 MB) is checkpointed even during writes.
 const LONG: u32 = 8_000;
-/// A log of so many pages (128 MB) has outrun the checkpoints: the writer itself waits for one that empties it.
+/// At this many pages (128 MB) the writer itself runs a checkpoint that empties the log.
 const TOO_LONG: u32 = 32_000;
 
 pub(super) struct Checkpoints {
     log: Arc<Log>,
     wake: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
-    /// The log's length when a checkpoint was last asked for.
+    /// The length of the log at the last request for a checkpoint.
     asked: Cell<u32>,
 }
 
-/// What the writer's commits tell.
+/// Set by the hook of the writer's commits.
 #[derive(Default)]
 struct Log {
     pages: AtomicU32,
@@ -37,17 +37,18 @@ struct Log {
 }
 
 impl Checkpoints {
-    /// `own` is for this alone; the writer's connection must not checkpoint by itself.
+    /// `own` is a connection for checkpoints only. The writer's connection must not checkpoint automatically.
     pub(super) fn start(
         writer: &mut Connection,
         own: Connection,
     ) -> Result<Checkpoints, StoreError> {
         let log = Arc::new(Log::default());
-        let told = log.clone();
+        let hooked = log.clone();
         writer.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
-            told.pages
+            hooked
+                .pages
                 .store(u32::try_from(pages).unwrap_or_default(), Ordering::Relaxed);
-            told.commits.fetch_add(1, Ordering::Relaxed);
+            hooked.commits.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }))?;
         let (wake, woken) = sync_channel(1);
@@ -55,8 +56,8 @@ impl Checkpoints {
         let thread = std::thread::Builder::new()
             .name("store-checkpoint".into())
             .spawn(move || {
-                while woken.recv().is_ok() && good_moment(&watched, &woken) {
-                    // Whatever it could not do now is left for the next time.
+                while woken.recv().is_ok() && wait_for_quiet(&watched, &woken) {
+                    // The next checkpoint does what this one cannot.
                     let _ = own.execute_batch("PRAGMA wal_checkpoint(PASSIVE)");
                 }
             });
@@ -70,7 +71,7 @@ impl Checkpoints {
 
     pub(super) fn after_commit(&self, writer: &Connection) {
         let pages = self.log.pages.load(Ordering::Relaxed);
-        // A log that was brought in whole begins anew.
+        // The log is shorter if a checkpoint has emptied it.
         let asked = self.asked.get().min(pages);
         self.asked.set(asked);
         if pages < asked + WORTH_IT {
@@ -80,14 +81,14 @@ impl Checkpoints {
         if pages >= TOO_LONG {
             let _ = writer.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
         } else if let Some(wake) = &self.wake {
-            // One that waits already will do.
+            // A full channel means that a request is waiting already.
             let _ = wake.try_send(());
         }
     }
 }
 
-/// Waits until nobody writes, or until the log is too long for waiting. False: the store closes.
-fn good_moment(log: &Log, woken: &Receiver<()>) -> bool {
+/// Waits until writes pause or the log is too long to wait. False if the store closes.
+fn wait_for_quiet(log: &Log, woken: &Receiver<()>) -> bool {
     loop {
         let commits = log.commits.load(Ordering::Relaxed);
         if log.pages.load(Ordering::Relaxed) >= LONG {

@@ -1,4 +1,4 @@
-//! The thread behind the [`super::writer`]: commits jobs in groups, each alone where the group fails.
+//! The thread of the [`super::writer`]. It commits jobs in groups, and each job alone if its group fails.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::mpsc;
 
 use super::checkpoint::Checkpoints;
-use super::open::{self, File, Journal};
+use super::open::{self, File, JournalMode};
 use super::writer::{Job, NOT_REHEARSED, Needs};
 use super::{REBUILD, StoreError, fulltext, messages};
 use crate::config::StoreOptions;
@@ -17,28 +17,28 @@ use crate::journal_ids;
 use crate::metrics::Database;
 use crate::store::write_health::WriteHealth;
 
-/// Jobs committed together at the most: a transaction has to stay short for the other programs.
+/// The largest group. A transaction must be short, because other programs wait for it.
 const GROUP: usize = 64;
-/// How long other programs' locks are waited out before the caller is told,
+/// How long a job waits for locks of other programs before it fails,
 const PATIENCE: Duration = Duration::from_secs(10);
-/// and how long when the daemon is on its way out.
+/// and how long during a stop.
 const LAST_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Waking a sleeping thread can cost more than a small transaction takes. A handoff is a chain of those, so for this long
-/// the thread looks for the next one before it goes to sleep.
+/// How long the thread polls for the next job before it sleeps. Waking a thread can cost more than a small
+/// transaction, and a handoff is a chain of those.
 const STAYS_AWAKE: Duration = Duration::from_millis(1);
 
-/// What the thread works with.
+/// The state of the thread.
 pub(super) struct Committer {
     pub(super) connection: Connection,
-    pub(super) journal: Journal,
-    /// The cookie of the schema that our writes were rehearsed with.
+    pub(super) journal: JournalMode,
+    /// The schema cookie of the last rehearsal.
     pub(super) rehearsed: Arc<AtomicI64>,
     pub(super) options: StoreOptions,
     pub(super) file: File,
-    /// Where there is a log.
+    /// `None` if the database has no write-ahead log.
     pub(super) checkpoints: Option<Checkpoints>,
-    /// Whether the connection flushes the disk at a commit.
+    /// Whether commits flush the disk at present.
     pub(super) flushes: Cell<bool>,
     pub(super) never_flush: bool,
     pub(super) hurry: Arc<AtomicBool>,
@@ -58,7 +58,7 @@ impl Committer {
         while let Some(first) = self.next_job(&mut queue, awake_since) {
             group.push(first);
             if self.closed.load(Ordering::Acquire) {
-                // What waits is still done; then there is no next job.
+                // The jobs in the queue still run. After them the queue ends.
                 queue.close();
             }
             while group.len() < GROUP {
@@ -90,15 +90,15 @@ impl Committer {
             }
         }
         if self.checkpoints.take().is_some() {
-            // Errors here would only repeat what the last commit said. Where other programs use the log, as much is brought
-            // in as they allow, without waiting for them.
+            // An error here repeats what the last commit reported. If other programs use the log, this checkpoints
+            // as much as they allow, without waiting for them.
             let _ = self
                 .connection
                 .execute_batch("PRAGMA wal_checkpoint(TRUNCATE)");
         }
     }
 
-    /// The next job, for which the thread stays awake a moment; `None` when there will be none.
+    /// The next job, or `None` when the queue has ended. Polls for a moment before it sleeps.
     fn next_job(
         &self,
         queue: &mut mpsc::Receiver<Box<dyn Job>>,
@@ -107,7 +107,7 @@ impl Committer {
         while awake_since.elapsed() < STAYS_AWAKE {
             match queue.try_recv() {
                 Ok(job) => return Some(job),
-                // Whoever has the next one may want this very core.
+                // The caller with the next job may need this core.
                 Err(mpsc::error::TryRecvError::Empty) => std::thread::yield_now(),
                 Err(mpsc::error::TryRecvError::Disconnected) => return None,
             }
@@ -123,20 +123,20 @@ impl Committer {
         self.last_write.store(now, Ordering::Relaxed);
     }
 
-    /// Commits all of them together, or, when one of them fails or the group cannot be committed, each alone.
+    /// Commits the jobs together. If a job fails or the group cannot be committed, commits each alone.
     fn commit(&mut self, mut group: Vec<Box<dyn Job>>) {
         let (alone, begun) = (group.len() == 1, Instant::now());
         let mut outcome = self.transaction(&mut group, |_| Ok(true));
         let fault = outcome.as_ref().err();
         let fault = fault.or_else(|| group.iter().find_map(|job| job.fault()));
-        // Where something else is wrong, it fails without the index too, and nothing is changed.
+        // If the index is not the cause, this fails too and changes nothing.
         if fault.is_some_and(StoreError::may_be_the_index)
             && let Ok(Done::Committed) = self.transaction(&mut group, fulltext::detach)
         {
             outcome = Ok(Done::Committed);
             tracing::error!(
                 message_id = journal_ids::INDEX_DAMAGED,
-                "the full-text index is damaged: messages are written without it. To repair search, {REBUILD}"
+                "full-text index is damaged: messages are written without it; to repair search, {REBUILD}"
             );
         }
         if let Ok(Done::Committed) = outcome {
@@ -145,18 +145,18 @@ impl Committer {
         }
         let failed = group.iter().find_map(|job| job.fault());
         self.write_health.report(outcome.as_ref().err().or(failed));
-        // Nothing was even begun, and every caller has its answer.
+        // All callers have their answers, and no transaction was begun.
         if group.is_empty() {
             return;
         }
-        // A commit into a file that is no longer in its place is lost, so it must not be acknowledged.
+        // A commit to a replaced file is lost, so it must not be acknowledged.
         if self.file.is_replaced() {
             return group
                 .into_iter()
                 .for_each(|job| job.finish(Err(StoreError::Replaced(self.file.path.clone()))));
         }
         if !alone && !matches!(outcome, Ok(Done::Committed)) {
-            // Savepoints would keep them apart too, but make the full-text index flush at every one.
+            // Savepoints would isolate the jobs too, but the full-text index would flush at each of them.
             return group.into_iter().for_each(|job| self.commit(vec![job]));
         }
         let mut outcome = Some(outcome.map(|_| ()));
@@ -165,7 +165,7 @@ impl Committer {
         }
     }
 
-    /// Runs `first`, and all of them if that says so, in one transaction.
+    /// Runs `first`, and then the jobs if it returns true, in one transaction.
     fn transaction(
         &mut self,
         group: &mut Vec<Box<dyn Job>>,
@@ -174,7 +174,7 @@ impl Committer {
         self.set_flushes(group.iter().any(|job| job.needs() == Needs::DurableCommit))?;
         self.begin(group)?;
         let outcome = self.within(group, first);
-        // Some errors end the transaction by themselves.
+        // Some errors end the transaction.
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
@@ -186,21 +186,21 @@ impl Committer {
         group: &mut [Box<dyn Job>],
         first: impl Fn(&Connection) -> Result<bool, StoreError>,
     ) -> Result<Done, StoreError> {
-        // Hermes may be upgraded while we run.
+        // Another program, such as an upgraded Hermes, may have changed the schema.
         let cookie = open::cookie(&self.connection)?;
         let rehearsed = self.rehearsed.load(Ordering::Relaxed);
         if rehearsed != cookie {
             open::make_servable(&mut self.connection, &self.file.path, &self.options)?;
             if rehearsed != NOT_REHEARSED {
-                tracing::info!("another program has changed the schema; it is served as it is now");
+                tracing::info!("another program has changed the schema; it was checked again");
             }
         }
         let connection = &self.connection;
         if !first(connection)? || !group.iter_mut().all(|job| job.run(connection)) {
             return Ok(Done::RolledBack);
         }
-        messages::put_in_place(connection)?;
-        // This transaction may have changed the schema as well. Then the next one rehearses once more.
+        messages::insert_staged(connection)?;
+        // If a job has changed the schema, the next transaction rehearses again.
         let is_same = open::cookie(connection)? == cookie;
         self.finish()?;
         let rehearsed = if is_same { cookie } else { NOT_REHEARSED };
@@ -208,7 +208,7 @@ impl Committer {
         Ok(Done::Committed)
     }
 
-    /// With a rollback journal a commit waits for those who read. SQLite lets no new ones begin meanwhile.
+    /// Commits. With a rollback journal a commit waits for readers, and SQLite lets no new ones begin meanwhile.
     fn finish(&self) -> Result<(), StoreError> {
         let begun = Instant::now();
         loop {
@@ -228,10 +228,10 @@ impl Committer {
         }
     }
 
-    /// Whether the next commit is on the disk when it returns. One flush brings all commits before it there as well.
+    /// Sets whether the next commit flushes the disk. A flush includes all earlier commits.
     fn set_flushes(&self, wanted: bool) -> Result<(), StoreError> {
-        // Without a log, less than a flush could cost the whole file.
-        let wanted = (wanted || self.journal == Journal::Rollback) && !self.never_flush;
+        // A rollback journal without flushes could corrupt the file.
+        let wanted = (wanted || self.journal == JournalMode::Rollback) && !self.never_flush;
         if self.flushes.get() != wanted {
             self.connection.execute_batch(match wanted {
                 true => "PRAGMA synchronous = FULL",
@@ -242,8 +242,8 @@ impl Committer {
         Ok(())
     }
 
-    /// Waits for another program's lock. A job whose caller has waited long enough is answered and leaves the group, so
-    /// that no answer takes longer than that, however many jobs wait.
+    /// Begins a transaction and waits for locks of other programs. Answers overdue jobs and removes them from the
+    /// group, so that every caller gets an answer within the same time, however many jobs wait.
     fn begin(&self, group: &mut Vec<Box<dyn Job>>) -> Result<(), StoreError> {
         let started = Instant::now();
         loop {
@@ -271,7 +271,7 @@ impl Committer {
                 return Err(StoreError::Busy(started.elapsed()));
             }
             self.meter.busy.inc();
-            // Jitter, so that several waiting programs do not try again in step.
+            // Jitter, so that several waiting programs do not retry in step.
             std::thread::sleep(Duration::from_micros(fastrand::u64(500..15_000)));
         }
     }
@@ -279,7 +279,7 @@ impl Committer {
 
 enum Done {
     Committed,
-    /// A job failed, and holds the reason; nothing was changed.
+    /// A job failed and has the reason. Nothing was changed.
     RolledBack,
 }
 

@@ -1,5 +1,4 @@
-//! What the platforms' adapters and the house remember of them: how far an account was read, and the home channels that
-//! people have chosen.
+//! Stores how far each account of a platform was read, and the home channels that people have chosen.
 
 use rusqlite::{OptionalExtension, params};
 
@@ -8,7 +7,7 @@ use crate::clock;
 use crate::domain::HomeChannel;
 
 impl Store {
-    /// How far the messages of an account were read, and when that was.
+    /// The position in the messages of an account, and when it was stored.
     pub async fn cursor(
         &self,
         platform: &str,
@@ -44,8 +43,8 @@ impl Store {
         .await
     }
 
-    /// A person has said that handoffs go there from now on. A home that is configured later wins, so the present configured
-    /// one is stored beside it. `note` is stored with it, once.
+    /// Stores the home channel that a person has chosen. It is stored together with the configured home, because a
+    /// home that is configured later wins. `note` is stored in the same transaction, once.
     pub async fn choose_home(
         &self,
         platform: &str,
@@ -69,7 +68,7 @@ impl Store {
         .await
     }
 
-    /// The home that a person has chosen, unless another was configured since.
+    /// The home channel that a person has chosen, unless the configured home has changed since.
     pub fn chosen_home(
         &self,
         platform: &str,

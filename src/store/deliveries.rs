@@ -1,4 +1,4 @@
-//! The ledger of what is sent to chats: a row before, during and after each send.
+//! The ledger of messages to chats. Each has a row before, during and after its send.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use crate::domain::{ChatType, Source};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeliveryState {
-    /// Not tried yet.
+    /// Not sent yet.
     Pending,
-    /// Handed to the platform; whether it arrived is not known yet.
+    /// Passed to the platform. The outcome is not known yet.
     Sending,
     Sent,
     Failed,
-    /// No longer wanted: its handoff was rolled back.
+    /// Not needed any more, because its handoff was rolled back.
     Abandoned,
 }
 
@@ -48,29 +48,29 @@ impl DeliveryState {
     }
 }
 
-/// Still to be sent, or on its way.
+/// Deliveries that are pending or being sent.
 const OPEN: &str = "state IN ('pending', 'sending')";
 
-/// What a message has besides its text.
+/// Parts of a message besides its text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeliveryExtra {
-    /// A copy of ours. Earlier versions kept the name of the file itself under `file`, which is not opened any more.
+    /// The copy of a file. Earlier versions stored the path of the original under `file`, which is ignored now.
     #[serde(rename = "copy", skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub buttons: Vec<Button>,
-    /// The message in the chat that becomes this one: what was shown while the answer was written.
+    /// The message in the chat that this one replaces: the preview of a streamed reply.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replaces: Option<String>,
-    /// Something of it may stand in the chat already, and nobody knows which message that is.
+    /// A part of it may be in the chat already, in a message whose id is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub maybe_shown: bool,
 }
 
 #[derive(Debug, Clone)]
 pub struct NewDelivery {
-    /// Names this send for ever: a platform that knows it already answers with the first message's id.
+    /// Identifies this send for ever. A platform that deduplicates returns the id of the first message for it.
     pub send_key: String,
     pub source: Source,
     pub session_id: String,
@@ -88,32 +88,32 @@ pub struct Delivery {
     pub text: String,
     pub extra: DeliveryExtra,
     pub state: DeliveryState,
-    /// When it was handed to the platform for the first time, where no outcome is known.
+    /// When it was first passed to the platform, if the outcome is not known.
     pub started_at: Option<f64>,
     pub message_id: Option<String>,
 }
 
 impl Store {
-    /// What a handoff has still to send, in order.
+    /// The open deliveries of a handoff, in order.
     pub async fn deliveries_of(&self, handoff_id: i64) -> Result<Vec<Delivery>, StoreError> {
         self.read(move |c| select(c, &format!("handoff_id = ?1 AND {OPEN}"), [handoff_id]))
             .await
     }
 
-    /// Replies to chat messages that a restart left unsent; those of handoffs are resumed with their handoff.
+    /// The open deliveries that belong to no handoff. A handoff resumes its own.
     pub async fn open_deliveries(&self) -> Result<Vec<Delivery>, StoreError> {
         self.read(|c| select(c, &format!("{OPEN} AND handoff_id IS NULL"), []))
             .await
     }
 
-    /// The files of all that is still to be sent.
+    /// The files of all open deliveries.
     pub async fn files_to_send(&self) -> Result<HashSet<PathBuf>, StoreError> {
         let open = self.read(|c| select(c, &format!("{OPEN} AND extra IS NOT NULL"), []));
         let open = open.await?.into_iter();
         Ok(open.filter_map(|delivery| delivery.extra.file).collect())
     }
 
-    /// Whether it is still to be sent.
+    /// Whether the delivery is still open.
     pub fn delivery_wanted(&self, id: i64) -> Result<bool, StoreError> {
         self.look(|c| {
             let mut statement = c.prepare_cached(&format!(
@@ -123,7 +123,7 @@ impl Store {
         })
     }
 
-    /// It is handed to the platform now. False: it is no longer to be sent. The time of the first try stays.
+    /// Marks a delivery as being sent. False if it is no longer open. The time of the first attempt stays.
     pub async fn delivery_started(&self, id: i64) -> Result<bool, StoreError> {
         self.write(move |c| {
             let mut update = c.prepare_cached(&format!(
@@ -136,7 +136,7 @@ impl Store {
         .await
     }
 
-    /// It was not handed over after all.
+    /// Marks a delivery as pending again, because it was not passed to the platform.
     pub async fn delivery_put_back(&self, id: i64) -> Result<(), StoreError> {
         self.write_unflushed(move |c| {
             c.prepare_cached("UPDATE hermesd_deliveries SET state = 'pending' WHERE id = ?1 AND state = 'sending'")?
@@ -157,7 +157,7 @@ impl Store {
 }
 
 impl Store {
-    /// It could not be sent, which a note says in its place. `None`: it had ended before.
+    /// Fails a delivery and stores a note in its place. `None` if it had ended before.
     pub async fn delivery_failed(
         &self,
         id: i64,
@@ -181,7 +181,7 @@ impl Store {
     }
 }
 
-/// Ends an open row; one that was abandoned or ended before stays as it is.
+/// Ends an open row. A row that has ended stays as it is.
 pub(super) fn end(
     c: &Connection,
     id: i64,
@@ -228,7 +228,7 @@ pub(super) fn insert(c: &Connection, new: &NewDelivery) -> Result<Delivery, Stor
     })
 }
 
-/// `None`: it is in the ledger already, so an earlier run has stored it.
+/// `None` if the ledger has this send key already.
 pub(super) fn insert_once(
     c: &Connection,
     new: &NewDelivery,
@@ -244,7 +244,7 @@ pub(super) fn insert_all(c: &Connection, new: &[NewDelivery]) -> Result<Vec<Deli
     new.iter().map(|new| insert(c, new)).collect()
 }
 
-/// The row as it is to be sent now.
+/// Updates an open row, so that it is sent with these values.
 pub(super) fn redirect(c: &Connection, delivery: &Delivery) -> Result<(), StoreError> {
     c.execute(
         &format!("UPDATE hermesd_deliveries SET source = ?2, text = ?3, extra = ?4, state = 'pending', updated_at = ?5 WHERE id = ?1 AND {OPEN}"),

@@ -1,7 +1,7 @@
-//! What a chat goes back to when a session leaves it, or when a binding is taken back.
+//! Restores a chat's earlier conversation when a session leaves the chat, or when a binding is undone.
 //!
-//! A binding displaces the conversation that the chat was on. That conversation may move on, end or vanish before the chat
-//! is free again. The chat gets it back only if it still belongs there.
+//! A binding displaces the conversation that the chat was on. That conversation may move, end or vanish before the
+//! chat is free again. The chat gets it back only if it still belongs there.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -12,7 +12,7 @@ use crate::clock;
 use crate::domain::TERMINAL;
 use crate::domain::{Session, TERMINAL_SOURCES};
 
-/// Ends that close no conversation: a program went away, or the chat switched to another session.
+/// End reasons that close no conversation: a program exited, or the chat switched to another session.
 const NO_BOUNDARY: [&str; 7] = [
     "session_switch",
     "agent_close",
@@ -23,22 +23,22 @@ const NO_BOUNDARY: [&str; 7] = [
     "tui_close",
 ];
 
-/// The conversation that a binding displaced, as it stands now.
+/// The present state of the conversation that a binding displaced.
 #[derive(Debug, PartialEq)]
 pub(super) enum Earlier {
-    /// The chat was on none.
+    /// The chat was on no conversation.
     None,
     /// The row of its session does not exist.
     Gone,
     /// It still belongs to the chat.
     Here(String),
-    /// Its session has gone to a terminal or to another chat.
+    /// Its session has moved to a terminal or to another chat.
     Elsewhere { session_id: String, went_to: String },
-    /// It was closed for good since.
+    /// It was closed since.
     Closed,
 }
 
-/// Looks at what a binding of the chat behind `key` displaced.
+/// Looks up the conversation that a binding of the chat behind `key` displaced.
 pub(super) fn look(
     c: &Connection,
     key: &str,
@@ -67,8 +67,8 @@ pub(super) fn look(
     }
 }
 
-/// Whether a session that is named by the entry of the chat behind `key` belongs there. A session on its way to another
-/// chat belongs to the one before until its handoff has ended.
+/// Whether a session belongs to the chat behind `key`, whose entry names it. A session that is moving to another chat
+/// belongs to its old chat until the handoff ends.
 fn belongs(c: &Connection, session: &Session, key: &str) -> Result<bool, StoreError> {
     if is_at(session, key) {
         return Ok(true);
@@ -85,7 +85,7 @@ fn belongs(c: &Connection, session: &Session, key: &str) -> Result<bool, StoreEr
     Ok(displaced.and_then(|d| d.key_before()).as_deref() == Some(key))
 }
 
-/// Whether the row of such a session says that it is on that chat. Older programs write no key into the row.
+/// Whether the row of such a session is on the chat. Older programs write no key to the row.
 pub(super) fn is_at(session: &Session, key: &str) -> bool {
     match &session.session_key {
         Some(own) => own == key,
@@ -93,14 +93,13 @@ pub(super) fn is_at(session: &Session, key: &str) -> bool {
     }
 }
 
-/// Whether its end closed the conversation.
+/// Whether the session's end closed the conversation.
 pub(super) fn is_closed(session: &Session) -> bool {
     let reason = session.end_reason.as_deref();
     reason.is_some_and(|reason| !NO_BOUNDARY.contains(&reason))
 }
 
-/// Undoes a binding. A chat that has moved on meanwhile is left there; the session that it left behind still loses the
-/// chat's columns.
+/// Undoes a binding. The session loses the chat's columns, also if the chat has another session by now.
 pub(super) fn unbind(
     c: &Connection,
     scope: &str,
@@ -139,8 +138,8 @@ pub(super) fn unbind(
         }
     }
     if restored && !is_back(c, scope, session_id, displaced)? {
-        // Ending is first-writer-wins: an end that another program wrote meanwhile stays. A switch only says that the chat
-        // has moved on.
+        // The first end of a session stays, so an end that another program wrote meanwhile is not overwritten.
+        // `session_switch` is the exception: it only means that the chat has another session.
         c.execute(
             "UPDATE sessions SET ended_at = ?2, end_reason = ?3
              WHERE id = ?1 AND (ended_at IS NULL OR end_reason = 'session_switch')",
@@ -150,7 +149,7 @@ pub(super) fn unbind(
     Ok(())
 }
 
-/// Whether the chat that the session had been displaced from was given back to it since.
+/// Whether the session is on its former chat again, which had displaced it.
 fn is_back(
     c: &Connection,
     scope: &str,
@@ -165,7 +164,7 @@ fn is_back(
         && displaced.ended.1.as_deref() == Some("session_switch"))
 }
 
-/// The chat behind `key` is on no session.
+/// Removes the binding of the chat behind `key`.
 pub(super) fn release(c: &Connection, scope: &str, key: &str) -> Result<(), StoreError> {
     c.execute(
         "DELETE FROM gateway_routing WHERE scope = ?1 AND session_key = ?2",
@@ -174,7 +173,7 @@ pub(super) fn release(c: &Connection, scope: &str, key: &str) -> Result<(), Stor
     Ok(())
 }
 
-/// Gives the chat back to the session that was on it before.
+/// Gives the chat back to its former session.
 pub(super) fn give_back(
     c: &Connection,
     scope: &str,

@@ -1,4 +1,4 @@
-//! What can go wrong with the database, in the words of the person who has to mend it.
+//! The errors of the database, each with its remedy.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,12 @@ pub enum StoreError {
     )]
     Missing { path: PathBuf },
     #[error(
-        "{path} is not a Hermes database ({why}): name another home with --home, or move the file away; it was left untouched"
+        "{path} is not a Hermes database ({why}): name another home with --home, or move the file away. \
+         It was not changed"
     )]
     Foreign { path: PathBuf, why: String },
     #[error(
-        "{path} is damaged ({why}): restore a backup, or recover it with sqlite3's .recover; it was left untouched"
+        "{path} is damaged ({why}): restore a backup, or recover it with sqlite3's .recover. It was not changed"
     )]
     Corrupt { path: PathBuf, why: String },
     #[error(
@@ -26,7 +27,7 @@ pub enum StoreError {
     ReadOnly { path: PathBuf, why: String },
     #[error(
         "{path} was used by a later hermesd (its tables have version {found}, this hermesd knows up to {known}): \
-         upgrade hermesd; the file was left untouched"
+         upgrade hermesd. The file was not changed"
     )]
     Newer {
         path: PathBuf,
@@ -34,22 +35,22 @@ pub enum StoreError {
         known: i64,
     },
     #[error(
-        "{path} cannot be served ({why}): upgrade hermesd. Its sessions can be read with `hermesctl sessions`; the file was left untouched"
+        "{path} cannot be served ({why}): upgrade hermesd. `hermesctl sessions` can read it. The file was not changed"
     )]
     Unservable { path: PathBuf, why: String },
     #[error(
-        "the database is locked by another program and stayed so for {0:?}: it is tried again, or find the program with `fuser -v`"
+        "the database was locked by another program for {0:?}: wait, or find the program with `fuser -v`"
     )]
     Busy(std::time::Duration),
-    #[error("the disk is full: free some space, nothing was changed")]
+    #[error("the disk is full: free some space. Nothing was changed")]
     Full,
-    /// A compare-and-set found another state than the caller held.
+    /// A compare-and-set found another state than expected.
     #[error("{0}")]
     Conflict(String),
     /// A turn cannot begin now.
     #[error("another program is at work in this conversation: {0}")]
     TurnHeld(HeldBy),
-    /// A turn must not go on.
+    /// A turn must not continue.
     #[error("another program has taken over this conversation")]
     TurnLost,
     #[error("cancelled")]
@@ -57,7 +58,7 @@ pub enum StoreError {
     #[error("database: {0}")]
     Sqlite(#[from] rusqlite::Error),
     #[error(
-        "{path} is another file than the one that hermesd opened: stop every program that uses it, remove {path}-wal and \
+        "{path} was replaced by another file: stop every program that uses it, remove {path}-wal and \
          {path}-shm, which belong to the old file, and start hermesd again", path = .0.display()
     )]
     Replaced(PathBuf),
@@ -66,7 +67,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the same call may succeed later without anybody changing anything.
+    /// Whether the same call may succeed later without any repair.
     pub fn is_transient(&self) -> bool {
         matches!(self, StoreError::Busy(_) | StoreError::Full)
             || self.code().is_some_and(|c| {
@@ -83,7 +84,7 @@ impl StoreError {
             })
     }
 
-    /// A program that died has left work to roll back, which a connection that only reads cannot do.
+    /// Whether a dead program left a transaction to roll back, which a read-only connection cannot do.
     pub(super) fn needs_recovery(&self) -> bool {
         let StoreError::Sqlite(rusqlite::Error::SqliteFailure(failure, _)) = self else {
             return false;
@@ -101,8 +102,8 @@ impl StoreError {
             .is_some_and(|c| matches!(c, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
-    /// What a damaged full-text index may answer: that it is, that an entry of its own tables is there already, or that
-    /// it cannot be opened.
+    /// Whether a damaged full-text index may be the cause. It reports corruption, a duplicate entry in its own tables,
+    /// or that it cannot be opened.
     pub(super) fn may_be_the_index(&self) -> bool {
         let codes = [
             ErrorCode::DatabaseCorrupt,
@@ -123,7 +124,7 @@ impl StoreError {
         }
     }
 
-    /// Gives the errors that people meet their own words.
+    /// Converts errors of SQLite that have a text of their own here.
     pub(super) fn explained(self) -> StoreError {
         match self.code() {
             Some(ErrorCode::DiskFull) => StoreError::Full,

@@ -1,26 +1,26 @@
-//! What the Hermes that made this file keeps in it. Hermes grows by tables and columns, and each of them that is there brings
-//! a duty for everybody who writes. The version number says little about them, so they are looked up by name.
+//! Detects which features of newer Hermes versions a file has. Each feature obliges every program that writes. The
+//! schema's version number says little about them, so they are found by the names of tables and columns.
 
 use rusqlite::{Connection, OptionalExtension};
 
 use super::{StoreError, schema};
 
-/// Where a connection remembers what it has found, until the schema changes.
+/// Caches a connection's findings until the schema changes.
 pub(super) const MEMORY: &str = "PRAGMA temp_store = MEMORY;
 CREATE TEMP TABLE IF NOT EXISTS hermesd_features (cookie INTEGER NOT NULL, bits INTEGER NOT NULL);";
 
-/// The parts of Hermes' schema that not every file has.
+/// A part of Hermes' schema that not every file has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Feature {
-    /// `session_turn_leases`: one turn of one conversation at a time, over all programs.
+    /// `session_turn_leases`: each conversation has one turn at a time, across all programs.
     TurnLeases,
-    /// `system_prompts` with `sessions.system_prompt_hash`: the prompts by their hash.
+    /// `system_prompts` with `sessions.system_prompt_hash`: prompts are stored by their hash.
     SystemPrompts,
-    /// `conversation_generations`: counts how often a chat began anew.
+    /// `conversation_generations`: counts the boundaries of a chat's conversations.
     Generations,
-    /// `messages.display_kind`: rows that are not a person's words.
+    /// `messages.display_kind`: marks rows that are not a person's words.
     DisplayKind,
-    /// `sessions.title_source`: who gave the title.
+    /// `sessions.title_source`: records who set the title.
     TitleSource,
     /// `sessions.last_activity_at`
     LastActivity,
@@ -28,7 +28,7 @@ pub(super) enum Feature {
     CreatedSource,
 }
 
-/// Each with the table and the column that show it.
+/// The table and column that show each feature.
 const FEATURES: [(Feature, &str, &str); 7] = [
     (Feature::TurnLeases, "session_turn_leases", "holder"),
     (Feature::SystemPrompts, "sessions", "system_prompt_hash"),
@@ -43,7 +43,7 @@ const FEATURES: [(Feature, &str, &str); 7] = [
     (Feature::CreatedSource, "sessions", "created_source"),
 ];
 
-/// Which of them a file has.
+/// The features of a file, as bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Features(i64);
 
@@ -57,7 +57,7 @@ fn bit(feature: Feature) -> i64 {
     1 << feature as i64
 }
 
-/// Whether the file has this one. Cheap: a connection looks once, and again when the schema has changed.
+/// Whether the file has a feature. Cached until the schema changes.
 pub(super) fn has(c: &Connection, feature: Feature) -> Result<bool, StoreError> {
     Ok(of(c)?.has(feature))
 }
@@ -82,7 +82,7 @@ fn remember(c: &Connection) -> Result<Features, StoreError> {
             bits |= bit(feature);
         }
     }
-    // Connections that only read may write this one table, which is theirs alone.
+    // A read-only connection may write this table, because it is temporary.
     let reads_only: bool = c.pragma_query_value(None, "query_only", |row| row.get(0))?;
     if reads_only {
         c.pragma_update(None, "query_only", false)?;

@@ -1,5 +1,5 @@
-//! Whether another program has committed. A connection that only looks sees every commit, ours too; where none of ours can
-//! have been among them, it need not ask the writer, which alone can tell them apart.
+//! Detects commits of other programs. A connection of its own sees every commit, also ours. Only the writer can
+//! distinguish them, and it is asked only if one of our commits may be among them.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::{Store, StoreError, open};
 pub struct ForeignCommits {
     store: Store,
     connection: Connection,
-    /// All commits as the last look saw them, and our own groups of writes before it.
+    /// The `data_version` at the last look, and the number of our write groups before it.
     version: Option<i64>,
     writes: u64,
-    /// The last answer of the writer.
+    /// The writer's last answer.
     foreign: Option<i64>,
 }
 
@@ -21,14 +21,14 @@ pub struct ForeignCommits {
 pub enum Commits {
     None,
     Foreign,
-    /// A commit is being written, and a database without a log cannot be read meanwhile.
+    /// A commit is in progress, and a database without a log cannot be read meanwhile.
     InProgress,
-    /// Perhaps only ours: ask [`Store::foreign_version`], and hand the answer to [`ForeignCommits::is_new`].
+    /// Perhaps only ours: ask [`Store::foreign_version`], and pass the answer to [`ForeignCommits::is_new`].
     Unsure,
 }
 
 impl Store {
-    /// For a thread of its own, since it reads in place.
+    /// Reads on the calling thread, so use it on a thread of its own.
     pub fn foreign_commits(&self) -> Result<ForeignCommits, StoreError> {
         let file = &self.inner.file;
         if file.is_replaced() {
@@ -47,7 +47,7 @@ impl Store {
 }
 
 impl ForeignCommits {
-    /// What was committed since the last look. The first is unsure.
+    /// What was committed since the last look. The first look returns `Unsure`.
     pub fn look(&mut self) -> Result<Commits, StoreError> {
         let writer = &self.store.inner.writer;
         let before = writer.groups();
@@ -75,7 +75,7 @@ impl ForeignCommits {
         })
     }
 
-    /// Whether the writer's answer is another than the last one.
+    /// Whether the writer's answer differs from the last one.
     pub fn is_new(&mut self, foreign: Option<i64>) -> bool {
         std::mem::replace(&mut self.foreign, foreign) != foreign
     }
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(commits.look().expect("a look"), Commits::Foreign);
         assert_eq!(commits.look().expect("a look"), Commits::None);
 
-        // Known already, so the writer's answer is taken note of before ours.
+        // The answer is recorded before our own commit.
         let asked = store.foreign_version().await.expect("an answer");
         commits.is_new(Some(asked));
         let session = store.create_session("cli", None, None);

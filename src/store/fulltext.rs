@@ -1,8 +1,8 @@
-//! Hermes' full-text index of the messages: making it, doing without it when it is damaged, and building it anew.
+//! Creates, detaches and rebuilds Hermes' full-text index of the messages.
 //!
-//! Triggers on `messages` fill the index, so that a damaged one refuses every message. Then the triggers are dropped and
-//! `fts_stale` is set, which is Hermes' own remedy, and the index is emptied: messages are written without it. A Hermes
-//! that finds the triggers missing builds the index anew; it could not do that with a damaged one.
+//! Triggers on `messages` fill the index, so a damaged index refuses every message. Then the triggers are dropped and
+//! `fts_stale` is set (Hermes' own remedy), and the index is emptied. Messages are written without it. Hermes rebuilds
+//! the index if the triggers are missing, which would fail with a damaged index.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ const TABLES: [(&str, &str); 2] = [
     ("messages_fts_trigram", ", tokenize='trigram'"),
 ];
 
-/// What is done about a damaged index.
+/// The remedy for a damaged index.
 pub const REBUILD: &str = "stop hermesd and Hermes, and run `hermesd --rebuild-index`";
 
 impl Store {
@@ -26,14 +26,14 @@ impl Store {
         self.read(is_stale).await
     }
 
-    /// Builds the full-text index of a home anew. Returns the number of messages in it. Blocks, and no other program
-    /// should have the database open.
+    /// Rebuilds the full-text index of a home. Returns the number of messages in it. Blocks. No other program should
+    /// have the database open.
     pub fn rebuild_index(home: &Path, options: &StoreOptions) -> Result<i64, StoreError> {
         let path = home.join("state.db");
         let c = open::open(&path, OpenMode::Existing, options)?.connection;
         if meta(&c, "fts_storage_version")?.is_some_and(|version| version != "0") {
             return Err(StoreError::Conflict(
-                "a newer Hermes has made this full-text index: run `hermes sessions repair`".into(),
+                "a newer Hermes made this full-text index: run `hermes sessions repair`".into(),
             ));
         }
         c.execute_batch("BEGIN IMMEDIATE")?;
@@ -43,7 +43,7 @@ impl Store {
     }
 }
 
-/// Makes the tables and the triggers that fill them, by the names and with the text that Hermes gives them.
+/// Creates the tables and their triggers, with the names and the SQL that Hermes uses.
 pub(super) fn create(c: &Connection) -> Result<(), StoreError> {
     for (table, options) in TABLES {
         let insert = format!(
@@ -61,7 +61,7 @@ pub(super) fn create(c: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What is indexed of a row of `messages`.
+/// The indexed text of a row of `messages`.
 fn indexed(row: &str) -> String {
     let part = |column: &str| format!("COALESCE({row}.{column}, '')");
     format!(
@@ -72,7 +72,7 @@ fn indexed(row: &str) -> String {
     )
 }
 
-/// Makes messages independent of the index, in the transaction that is open. False: they were already.
+/// Detaches the index from `messages`, in the open transaction. False if it was detached already.
 pub(super) fn detach(c: &Connection) -> Result<bool, StoreError> {
     let triggers = triggers(c)?;
     for trigger in &triggers {
@@ -82,14 +82,14 @@ pub(super) fn detach(c: &Connection) -> Result<bool, StoreError> {
     }
     c.execute_batch("SAVEPOINT emptying")?;
     if TABLES.iter().any(|(table, _)| empty(c, table).is_err()) {
-        // The damage is below the index: at least messages can be written.
+        // The damage is not only in the index. Messages can still be written.
         c.execute_batch("ROLLBACK TO emptying")?;
     }
     c.execute_batch("RELEASE emptying")?;
     Ok(!triggers.is_empty())
 }
 
-/// Leaves an index as a fresh one is, without opening it: a damaged one cannot be opened.
+/// Makes an index like a new one without opening it, because a damaged one cannot be opened.
 fn empty(c: &Connection, table: &str) -> Result<(), StoreError> {
     for part in ["data", "idx", "docsize", "content"] {
         let part = format!("{table}_{part}");
@@ -105,8 +105,7 @@ fn empty(c: &Connection, table: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Takes the index for Chinese, Japanese and Korean out of use, in the transaction that is open. Hermes does the same where
-/// it lacks the tokenizer.
+/// Disables the index for Chinese, Japanese and Korean in the open transaction, as Hermes does without its tokenizer.
 pub(super) fn detach_cjk(c: &Connection) -> Result<(), StoreError> {
     mark_stale(c, "fts_cjk_stale")?;
     for trigger in triggers(c)? {
@@ -133,19 +132,19 @@ pub(super) fn triggers(c: &Connection) -> Result<Vec<String>, StoreError> {
     Ok(names.collect::<Result<_, _>>()?)
 }
 
-/// Whether a check found that an index does not hold what the messages do.
+/// Whether an integrity check found that an index differs from the messages.
 pub(super) fn is_mismatch(problem: &str) -> bool {
     problem.starts_with("malformed inverted index for FTS5 table")
 }
 
-/// Whether messages have a NUL in them, as those with pictures do. Versions of SQLite index such texts differently, so a check by
-/// another version than the one that wrote the index finds a mismatch where nothing is wrong.
+/// Whether messages contain NUL characters, as those with pictures do. Versions of SQLite index such texts
+/// differently, so a check by another version than the index's finds a mismatch although nothing is wrong.
 pub(super) fn has_nul(c: &Connection) -> Result<bool, StoreError> {
     let mut statement = c.prepare("SELECT 1 FROM messages WHERE instr(content, char(0)) > 0")?;
     Ok(statement.exists([])?)
 }
 
-/// Whether the index lacks messages, since no trigger fills it.
+/// Whether the index exists and lacks messages, because no trigger fills it.
 pub(super) fn is_stale(c: &Connection) -> Result<bool, StoreError> {
     Ok(!is_filled(c)? && schema::table_exists(c, "messages_fts")?)
 }

@@ -1,4 +1,4 @@
-//! Who works on which handoff: leases of ours, rows that others left, and what other programs did meanwhile.
+//! Leases on handoffs, taking over abandoned rows, and repairing rows that other programs have changed.
 
 use rusqlite::{Connection, params};
 
@@ -10,7 +10,7 @@ use crate::store::{
     lenient, lineage, sessions,
 };
 
-/// What Hermes' CLI writes into a row when it gives up.
+/// Hermes' CLI writes this error when it gives up.
 const CLI_TIMEOUT: &str = "timed out waiting for gateway";
 
 /// A running handoff that may have lost its owner.
@@ -18,14 +18,14 @@ const CLI_TIMEOUT: &str = "timed out waiting for gateway";
 pub struct Orphan {
     pub session_id: String,
     pub platform: String,
-    /// Id and fence; `None`: the journal does not know that it runs, so another program left it.
+    /// Id and fence. `None` if the journal has no running row for it, because another program left it.
     pub journal: Option<(i64, i64)>,
     pub owner: Option<String>,
     pub lease_until: Option<f64>,
 }
 
 impl Store {
-    /// Keeps the leases of one owner alive.
+    /// Renews all leases of one owner.
     pub async fn renew_leases(&self, owner: &str, until: f64) -> Result<(), StoreError> {
         let owner = owner.to_owned();
         self.write_unflushed(move |c| {
@@ -37,7 +37,7 @@ impl Store {
         .await
     }
 
-    /// Lets go of a claim without ending the handoff: the next owner resumes it, and sends nothing that this one has sent.
+    /// Releases a claim without ending the handoff. The next owner resumes it and repeats no send that this one made.
     pub async fn release_handoff(&self, claim: &Claim) -> Result<(), StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
         let sent = claim.deliveries.iter();
@@ -68,7 +68,7 @@ impl Store {
         .await
     }
 
-    /// Every row that runs, with whoever owns it.
+    /// All running rows, with their owners.
     pub async fn running_handoffs(&self) -> Result<Vec<Orphan>, StoreError> {
         self.read(move |c| {
             let mut statement = c.prepare_cached(
@@ -90,7 +90,7 @@ impl Store {
         .await
     }
 
-    /// Takes over a running row, if it still stands as it was seen.
+    /// Takes over a running row, if it is still as it was seen.
     pub async fn take_over(
         &self,
         orphan: &Orphan,
@@ -127,9 +127,9 @@ impl Store {
         .await
     }
 
-    /// Closes journal rows that another program has overtaken: their session's row no longer says what they say.
-    /// What they had changed is put back. Each comes with what its chat is to hear of it, as `notes_of` words it. Returns what
-    /// was closed, and the first reason to try again.
+    /// Closes journal rows that another program has overtaken: the row of their session has another state. Undoes
+    /// their changes, and stores the notes that `notes_of` makes for their chats. Returns the closed handoffs, and the
+    /// first error that is worth a retry.
     pub async fn close_overtaken(
         &self,
         notes_of: impl Fn(&Handoff) -> Vec<NewDelivery> + Clone + Send + 'static,
@@ -145,7 +145,7 @@ impl Store {
                 said => format!("withdrawn by another program: {said}"),
             };
             let notes_of = notes_of.clone();
-            // Each on its own: one that cannot be put back must not hold up the others.
+            // One transaction each: a row that cannot be closed must not block the others.
             let done = self
                 .change(move |c, changed| {
                     if !handoff_log::overtaken(c)?
@@ -164,22 +164,22 @@ impl Store {
                 .await;
             match done {
                 Ok(handoff) => closed.extend(handoff),
-                // The lock holds for all rows.
+                // The lock affects all rows.
                 Err(error @ StoreError::Busy(_)) => return (closed, outcome.and(Err(error))),
                 Err(error) if error.is_transient() => outcome = outcome.and(Err(error)),
                 Err(error) => {
-                    tracing::error!(%error, handoff = id, "a withdrawn handoff could not be put back")
+                    tracing::error!(%error, handoff = id, "cannot undo a withdrawn handoff")
                 }
             }
         }
         (closed, outcome)
     }
 
-    /// Puts `completed` back where Hermes' CLI has written its timeout over a handoff that was settled since `since`.
+    /// Restores `completed` if Hermes' CLI has written its timeout over a handoff that was settled since `since`.
     /// Returns the sessions.
     ///
-    /// The CLI gives up 60 seconds after its request, whatever the row says by then. A newer request that timed out is told
-    /// apart by the time: it cannot have ended within 60 seconds of the handoff before it.
+    /// The CLI gives up 60 seconds after its request, whatever the row's state. The time distinguishes a newer request
+    /// that timed out: it cannot have ended within 60 seconds of the handoff before it.
     pub async fn restore_completed(&self, since: f64) -> Result<Vec<String>, StoreError> {
         let wanted = move |c: &Connection| -> Result<Vec<String>, StoreError> {
             let mut statement = c.prepare_cached(
@@ -210,8 +210,8 @@ impl Store {
         .await
     }
 
-    /// Reopens sessions that a chat or a terminal of ours is on. A terminal that exits after its session went to a chat ends
-    /// the row, and so does Hermes when it closes a session that it had in its memory.
+    /// Reopens sessions that a chat or one of our terminals is on. A terminal that exits after its session moved to a
+    /// chat ends the row, and so does Hermes when it closes a session in its memory.
     pub async fn reopen_handed_off(&self, since: f64) -> Result<Vec<String>, StoreError> {
         let scope = self.scope();
         let wanted = move |c: &Connection| -> Result<Vec<String>, StoreError> {
@@ -235,7 +235,7 @@ impl Store {
         if self.read(wanted.clone()).await?.is_empty() {
             return Ok(Vec::new());
         }
-        // Asked again under the lock: whoever closed the conversation meanwhile keeps the word.
+        // Checked again under the lock, because another program may have closed the conversation meanwhile.
         self.write(move |c| {
             let ids = wanted(c)?;
             for id in &ids {

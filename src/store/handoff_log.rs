@@ -1,6 +1,6 @@
-//! The journal of handoffs: what each one did, so that it can be resumed, and so that it can be undone.
+//! The journal of handoffs: the record of each stage, for resuming and undoing a handoff.
 //!
-//! Functions on an open transaction; the operations that the house knows are in `handoffs` and `leases`.
+//! These functions work in an open transaction. The operations for other rooms are in `handoffs` and `handoff_leases`.
 
 use std::collections::BTreeMap;
 
@@ -15,16 +15,16 @@ use crate::store::handoffs::with_notice_stays;
 use crate::store::retract::{self, Said};
 use crate::store::{Claim, Store, StoreError, deliveries, earlier, lenient, sessions};
 
-/// The bindings that a transaction changes: they have to reach the mirror after the commit.
+/// The bindings that a transaction changes. They are mirrored to `sessions.json` after the commit.
 pub(super) struct Changed<'a> {
     pub(super) scope: &'a str,
-    /// The profile of rows that the transaction makes.
+    /// The profile for rows that the transaction creates.
     pub(super) profile: &'a str,
     pub(super) keys: Vec<String>,
 }
 
 impl Store {
-    /// A write that may change bindings: those that it names reach the mirror once it is committed.
+    /// A write that may change bindings. The changed ones are mirrored after the commit.
     pub(super) async fn change<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -56,7 +56,7 @@ impl Store {
     }
 }
 
-/// The work of a transaction, which returns the bindings that it has changed as well.
+/// Wraps the work of a transaction, so that it also returns the keys of changed bindings.
 fn within<T>(
     scope: String,
     profile: String,
@@ -73,7 +73,7 @@ fn within<T>(
     }
 }
 
-/// Journal rows in flight whose session's row says otherwise, with what it says.
+/// JournalMode rows in flight whose session has another handoff state, with the session's error.
 pub(super) fn overtaken(c: &Connection) -> Result<Vec<(i64, String)>, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT h.id, (SELECT handoff_error FROM sessions WHERE id = h.session_id)
@@ -94,7 +94,7 @@ pub(super) fn overtaken(c: &Connection) -> Result<Vec<(i64, String)>, StoreError
 pub(super) struct InFlight {
     pub(super) id: i64,
     pub(super) platform: String,
-    /// Somebody has claimed it.
+    /// The handoff is claimed.
     pub(super) running: bool,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn in_flight(c: &Connection, session_id: &str) -> Result<Option<InFli
     Ok(row.optional()?)
 }
 
-/// The pending journal row of this session and platform, or a new one. One that another program has overtaken is closed.
+/// The pending journal row of this session and platform, else a new one. Any other row in flight is closed.
 pub(super) fn adopt(
     c: &Connection,
     changed: &mut Changed<'_>,
@@ -157,7 +157,7 @@ pub(super) fn open(
     ])?)
 }
 
-/// Ends it as failed and puts back whatever it had changed. Returns its session, and the reason as it is recorded.
+/// Fails a handoff and undoes its changes. Returns its session, and the reason as it is recorded.
 pub(super) fn close(
     c: &Connection,
     changed: &mut Changed<'_>,
@@ -177,8 +177,8 @@ pub(super) fn close(
     Ok((session, reason))
 }
 
-/// Makes the row ours. The first time it is `claimed`, and `homed` with it when the platform has a home; later it stays
-/// where it was.
+/// Claims the row for `owner`. A new handoff reaches `claimed`, and also `homed` if the platform has a home. A resumed
+/// one keeps its stage.
 pub(super) fn start(
     c: &Connection,
     session: &Session,
@@ -226,7 +226,7 @@ pub(super) fn start(
     })
 }
 
-/// When each stage was reached, as the journal keeps it.
+/// The times of the stages, as the journal stores them.
 fn times(stages: &[(HandoffStage, f64)]) -> String {
     let times: BTreeMap<&str, f64> = stages.iter().map(|(s, at)| (s.as_str(), *at)).collect();
     serde_json::to_string(&times).unwrap_or_default()
@@ -242,14 +242,14 @@ fn parse_times(text: &str) -> Vec<(HandoffStage, f64)> {
     stages
 }
 
-/// Where a held claim stands.
+/// The state of a claim that still holds.
 struct Held {
     stage: Option<HandoffStage>,
     stages: Vec<(HandoffStage, f64)>,
     cancel_requested: bool,
 }
 
-/// Checks that the claim still holds and that the session's row still says `running`.
+/// Checks that the claim still holds and that the session's row is still `running`.
 pub(super) fn hold(c: &Connection, id: i64, fence: i64) -> Result<(), StoreError> {
     held(c, id, fence).map(|_| ())
 }
@@ -281,10 +281,10 @@ fn held(c: &Connection, id: i64, fence: i64) -> Result<Held, StoreError> {
     }
 }
 
-/// What a stage leaves in the journal: columns and their values.
+/// The evidence of a stage: columns of the journal and their values.
 pub(super) type Evidence<'a> = &'a [(&'static str, &'a dyn ToSql)];
 
-/// Whether another handoff that has not ended is at the chat behind this key.
+/// Whether another handoff in flight uses the chat behind this key.
 pub(super) fn is_taken(c: &Connection, id: i64, key: &str) -> Result<bool, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT 1 FROM hermesd_handoffs INDEXED BY hermesd_handoffs_in_flight
@@ -293,7 +293,7 @@ pub(super) fn is_taken(c: &Connection, id: i64, key: &str) -> Result<bool, Store
     Ok(statement.exists(params![id, key])?)
 }
 
-/// The one way to the next stages. A cancellation counts until the reply is known to be in the chat.
+/// Moves a handoff to its next stages. There is no other way. A cancellation counts until `delivered` is committed.
 pub(super) fn advance(
     c: &Connection,
     id: i64,
@@ -332,7 +332,7 @@ pub(super) fn advance(
     Ok(())
 }
 
-/// The key of the chat that the session was on before this handoff bound it to another.
+/// The key of the session's former chat, if this handoff bound it to another one.
 pub(super) fn left_behind(c: &Connection, id: i64) -> Result<Option<String>, StoreError> {
     let mut statement =
         c.prepare_cached("SELECT displaced, session_key FROM hermesd_handoffs WHERE id = ?1")?;
@@ -347,8 +347,8 @@ pub(super) fn left_behind(c: &Connection, id: i64) -> Result<Option<String>, Sto
     Ok(before.filter(|before| Some(before) != key.as_ref()))
 }
 
-/// Puts the binding back, takes the notice and the reply out of the transcript, and stops what was still to be sent. False: the
-/// notice is part of a summary by now and stays.
+/// Undoes the binding, retracts the notice and the reply, and abandons open deliveries. False if the notice stays,
+/// because it is part of a summary.
 fn roll_back(c: &Connection, changed: &mut Changed<'_>, id: i64) -> Result<bool, StoreError> {
     let (session, key, displaced, said): (String, Option<String>, Option<String>, Option<String>) = c.query_row(
         "SELECT session_id, session_key, displaced, message_rows FROM hermesd_handoffs WHERE id = ?1",

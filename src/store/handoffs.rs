@@ -1,7 +1,7 @@
-//! Handoffs: the six operations that Hermes shares with us, and the evidence of each stage.
+//! The operations on handoffs: those that Hermes has too, and the evidence of each stage.
 //!
-//! `sessions.handoff_state` is the truth that other programs see; the journal holds the evidence. Every change is a
-//! compare-and-set on both, in one transaction, under the fence of the claim that the caller holds.
+//! Other programs see `sessions.handoff_state`. The journal holds the evidence. Every change is a compare-and-set on
+//! both, in one transaction, under the fence of the caller's claim.
 
 use std::collections::HashSet;
 
@@ -20,43 +20,43 @@ use crate::domain::{Handoff, HandoffStage, HandoffState, NOTICE_STAYS, Requested
 use crate::domain::{HomeChannel, ThreadOutcome};
 use crate::store::handoff_log::{self, Evidence};
 
-/// What Hermes' column takes.
+/// The longest error that Hermes stores, in characters.
 const ERROR_LENGTH: usize = 500;
 
-/// The right to change one running handoff. The fence grows with every owner: an old claim changes nothing.
+/// The right to change one running handoff. The fence grows with every owner, so an old claim changes nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     pub handoff: Handoff,
-    /// What people call the session.
+    /// The name of the session for people.
     pub session_name: String,
-    /// The notice of its turn could not be taken out of the transcript.
+    /// The notice of its turn could not be removed from the transcript.
     pub notice_stays: bool,
-    /// What its answer has to send, when this owner has just written it; else the ledger knows.
+    /// The deliveries of the answer, if this owner has just written them. Otherwise the ledger has them.
     pub deliveries: Vec<Delivery>,
-    /// Ledger rows and the platform's ids of what this owner has sent, until they are recorded.
+    /// Ledger rows and message ids of this owner's sends, until they are recorded.
     pub sent: Option<Vec<(i64, String)>>,
     pub fence: i64,
 }
 
-/// The agent's reply to the handoff's notice, and what is to be sent of it.
+/// The agent's reply to the handoff's notice, and its deliveries.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub notice: String,
     pub reply: Reply,
     pub deliveries: Vec<NewDelivery>,
-    /// Who wrote both into the transcript, or is to.
-    pub scribe: TranscriptWriter,
+    /// Writes, or has written, both to the transcript.
+    pub transcript_writer: TranscriptWriter,
 }
 
-/// What came of an answer that is in the journal.
+/// The result of recording an answer.
 #[derive(Debug, Clone)]
 pub struct Recorded {
     pub deliveries: Vec<Delivery>,
-    /// The session that the handoff is of now: compression may have split it during the turn.
+    /// The session of the handoff. Compression may have split it during the turn.
     pub session_id: String,
 }
 
-/// What a session's row says of its handoff, as other programs see it.
+/// The handoff columns of a session's row, as other programs see them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RowState {
     pub state: Option<HandoffState>,
@@ -64,37 +64,37 @@ pub struct RowState {
     pub error: Option<String>,
 }
 
-/// Behind the id of a handoff in the key of the note that it has failed.
+/// Ends the send key of the note about a failed handoff, before the number of the piece.
 const FAILED: &str = ":failed";
 
-/// Names the note that tells a chat of a failed handoff.
+/// The send key of the note about a failed handoff.
 pub fn failure_key(handoff_id: i64) -> String {
     format!("handoff:{handoff_id}{FAILED}")
 }
 
 impl Delivery {
-    /// It only tells a thread that its handoff has failed.
+    /// Whether it is the note about a failed handoff.
     pub fn is_failure_note(&self) -> bool {
         let key = self.send_key.rsplit_once(':').map(|(key, _)| key);
         key.is_some_and(|key| key.ends_with(FAILED))
     }
 }
 
-/// Cuts a reason to what the column takes, between characters.
+/// Cuts an error to the length that Hermes stores.
 pub fn cut_error(text: &str) -> String {
     text.chars().take(ERROR_LENGTH).collect()
 }
 
-/// A reason, and that the handoff's notice stays in the transcript.
+/// Adds to a reason that the handoff's notice stays in the transcript.
 pub(super) fn with_notice_stays(reason: &str) -> String {
     let room = ERROR_LENGTH.saturating_sub(NOTICE_STAYS.chars().count() + 2);
     let reason: String = reason.chars().take(room).collect();
     format!("{reason}; {NOTICE_STAYS}")
 }
 
-/// The six operations of the contract with Hermes.
+/// The operations that Hermes has too.
 impl Store {
-    /// Asks for a handoff: allowed when none is in flight.
+    /// Requests a handoff. Refused if one is in flight.
     pub async fn request_handoff(
         &self,
         session_id: &str,
@@ -145,7 +145,7 @@ impl Store {
         .await
     }
 
-    /// Takes a pending row, with the home of its platform. `None`: somebody else was faster, or it was withdrawn.
+    /// Claims a pending row. `None` if another daemon has claimed it, or if it was withdrawn.
     pub async fn claim_handoff(
         &self,
         session_id: &str,
@@ -172,8 +172,7 @@ impl Store {
         .await
     }
 
-    /// The last step of a handoff that went through: the reply is in the chat, and the row says so. A chat that the session
-    /// was on before is left by it.
+    /// Settles a handoff whose reply is in the chat. The session now leaves its former chat, if it had one.
     pub async fn complete_handoff(&self, claim: &Claim) -> Result<Option<Departure>, StoreError> {
         let (id, fence, session_id) = (
             claim.handoff.id,
@@ -189,7 +188,7 @@ impl Store {
         };
         self.change(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
-            let (state, now, nobody) = (
+            let (state, now, none) = (
                 HandoffState::Completed.as_str(),
                 clock::now(),
                 None::<String>,
@@ -198,8 +197,8 @@ impl Store {
             let mut evidence: Vec<(&str, &dyn ToSql)> = vec![
                 ("state", &state),
                 ("ended_at", &now),
-                ("owner", &nobody),
-                ("lease_until", &nobody),
+                ("owner", &none),
+                ("lease_until", &none),
             ];
             let sent_ids;
             if let Some(sent) = &sent {
@@ -224,8 +223,8 @@ impl Store {
         .await
     }
 
-    /// Ends a running handoff with a reason and puts everything back as it was before. Keeps what its chat is to hear of it.
-    /// Returns that, and the reason as it is recorded: it says what could not be put back.
+    /// Fails a running handoff, undoes its changes and stores the notes to its chat. Returns the reason as it is
+    /// recorded, which says what could not be undone, and the notes.
     pub async fn fail_handoff(
         &self,
         claim: &Claim,
@@ -237,7 +236,7 @@ impl Store {
             true => with_notice_stays(reason),
             false => cut_error(reason),
         };
-        // A thread whose stage was not reached: it is open all the same.
+        // The thread may be open although its stage was not reached.
         let thread = claim.handoff.thread.as_ref();
         let thread = thread.and_then(|opened| serde_json::to_string(opened).ok());
         let session_id = claim.handoff.session_id.clone();
@@ -260,10 +259,10 @@ impl Store {
     }
 }
 
-/// The evidence of the stages in between.
+/// The evidence of the stages.
 impl Store {
-    /// A thread is about to be opened. Returns when the first try began, if an earlier one may have opened a thread that
-    /// no record knows. Earlier versions wrote no time, which reads as long ago.
+    /// Records that a thread will be opened. Returns the time of an earlier attempt, which may have opened a thread
+    /// without recording it. Earlier versions stored 1 instead of a time.
     pub async fn thread_wanted(&self, claim: &Claim) -> Result<Option<f64>, StoreError> {
         let (id, fence) = (claim.handoff.id, claim.fence);
         self.write(move |c| {
@@ -301,16 +300,16 @@ impl Store {
         .await
     }
 
-    /// Puts the chat on the session and remembers what that displaced.
+    /// Binds the chat to the session and records the former state.
     ///
-    /// False: another handoff is at this chat. Both would have to put the other back if they failed.
+    /// False if another handoff in flight uses this chat. Rolling back either of them would be wrong for the other.
     pub async fn record_binding(
         &self,
         claim: &Claim,
         key: &str,
         source: &Source,
     ) -> Result<bool, StoreError> {
-        // A fresh thread is nobody else's, which need not be looked up.
+        // A new thread cannot be in use, so it is not looked up.
         let shared = !matches!(claim.handoff.thread, Some(ThreadOutcome::Thread { .. }));
         let mirrored = self.mirrored(key).await.map(|e| e.to_string());
         let (id, fence, session_id) = (
@@ -343,7 +342,7 @@ impl Store {
         .await
     }
 
-    /// Writes the notice, the reply and the ledger rows of what is to be sent, all at once.
+    /// Writes the notice, the reply and its deliveries in one transaction.
     pub async fn record_answer(
         &self,
         claim: &Claim,
@@ -358,7 +357,7 @@ impl Store {
         let recorded = self.change_unflushed(move |c, changed| {
             let session_id = lineage::settle(c, changed, &session_id)?;
             turn_leases::check(c, &session_id, turn.as_deref())?;
-            let said = match answer.scribe {
+            let said = match answer.transcript_writer {
                 TranscriptWriter::Daemon => {
                     if let Some(usage) = answer.reply.usage {
                         turns::count(c, &session_id, usage)?;
@@ -394,9 +393,9 @@ impl Store {
     }
 }
 
-/// Taking back, and looking.
+/// Withdrawing, cancelling and listing.
 impl Store {
-    /// Ends a pending row that nobody has claimed. False: it is pending no more.
+    /// Fails a pending row that is not claimed. False if it is not pending.
     pub async fn withdraw_handoff(
         &self,
         session_id: &str,
@@ -416,7 +415,7 @@ impl Store {
             let Some(platform) = platform else {
                 return Ok(false);
             };
-            // A row of another program gets a journal entry too, so that `handoffs` can tell what became of it.
+            // A row of another program gets a journal row too, so that `hermesctl handoffs` shows its end.
             let id = handoff_log::adopt(c, changed, &session_id, &platform.unwrap_or_default())?;
             handoff_log::close(c, changed, id, &reason)?;
             Ok(true)
@@ -424,7 +423,7 @@ impl Store {
         .await
     }
 
-    /// Asks the owner of a running handoff to stop it. False: it runs no more, or its reply is in the chat already.
+    /// Asks the owner of a running handoff to stop it. False if it has ended or its reply is in the chat.
     pub async fn cancel_handoff(&self, id: i64) -> Result<bool, StoreError> {
         self.write(move |c| {
             let asked = c.execute(
@@ -441,7 +440,7 @@ impl Store {
         self.look(|c| handoff_log::by_id(c, id))
     }
 
-    /// `None`: there is no such handoff.
+    /// `None` if there is no such handoff.
     pub fn handoff_state_of(&self, id: i64) -> Result<Option<HandoffState>, StoreError> {
         self.look(|c| {
             let mut statement =
@@ -471,7 +470,7 @@ impl Store {
     ) -> Result<Vec<Handoff>, StoreError> {
         let session_id = session_id.map(str::to_owned);
         self.read(move |c| {
-            // Written out per case, so that each can use its index.
+            // One statement per case, so that each can use its index.
             let sql = match (&session_id, in_flight) {
                 (None, false) => {
                     "SELECT id FROM hermesd_handoffs WHERE ?1 IS NULL ORDER BY id DESC LIMIT ?2"

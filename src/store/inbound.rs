@@ -1,8 +1,8 @@
-//! Messages from chats, kept from the moment they are accepted until they are answered.
+//! Stores messages from chats from their acceptance until they are answered.
 //!
-//! The table is the queue: an adapter's message is acknowledged when its row is committed, a message seen before is a
-//! duplicate, and what a restart finds unanswered is taken up again. A row is `received`, then `running` (its words stand
-//! in the transcript and the agent is at it), and in the end `answered` or `failed`.
+//! The table is the queue. A message is acknowledged to the adapter when its row is committed. A repeated message is a
+//! duplicate. A restart resumes unanswered messages. A row is `received`, then `running` (its words are in the
+//! transcript and the agent works on it), then `answered` or `failed`.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,7 @@ pub struct Inbound {
     pub draft: Draft,
 }
 
-/// A message as an adapter brings it.
+/// A message from an adapter.
 #[derive(Debug, Clone, Default)]
 pub struct NewInbound {
     pub message_id: String,
@@ -39,24 +39,24 @@ pub struct NewInbound {
     pub files: Vec<RemoteFile>,
 }
 
-/// What came with a message.
+/// The files of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Files {
-    /// Still with the platform.
+    /// Still on the platform's server.
     Remote(Vec<RemoteFile>),
-    /// In our home; the text of the message names them.
+    /// Saved in the home. The text of the message names them.
     Saved(Vec<Attachment>),
 }
 
-/// What the chat is shown of an answer while it is written.
+/// The preview of an answer in the chat.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Draft {
     #[default]
     None,
-    /// It is on its way, or was when a daemon died.
+    /// It is being sent, or was when a daemon died.
     Sending,
-    /// This message.
+    /// It is this message.
     Shown(String),
 }
 
@@ -71,7 +71,7 @@ impl Draft {
 }
 
 impl Store {
-    /// Keeps a message of a chat. `None`: it was seen before.
+    /// Stores a message of a chat. `None` if it is a duplicate.
     pub async fn accept_inbound(
         &self,
         key: &str,
@@ -82,7 +82,7 @@ impl Store {
         self.write(move |c| accept(c, &key, &source, &new)).await
     }
 
-    /// A person has changed a message. False: it is no longer only waiting.
+    /// Applies an edit of a message. False if its turn has begun or it is a command.
     pub async fn change_inbound(
         &self,
         key: &str,
@@ -110,8 +110,8 @@ impl Store {
         .await
     }
 
-    /// Its files are ours now, and its words name them: `named` makes those of what the message says by now, which may have
-    /// been changed while its files were fetched. `None`: it is no longer only waiting.
+    /// Records the saved files of a message, and its text with their names. `named` makes that text from the present
+    /// text, because the person may have edited it meanwhile. `None` if its turn has begun.
     pub async fn files_saved(
         &self,
         id: i64,
@@ -135,7 +135,7 @@ impl Store {
         .await
     }
 
-    /// What the chat is shown of its answer.
+    /// Records the preview of the answer.
     pub async fn set_draft(&self, id: i64, draft: &Draft) -> Result<(), StoreError> {
         let (draft, about_to_send) = (draft.clone(), *draft == Draft::Sending);
         let set = move |c: &Connection| {
@@ -143,15 +143,15 @@ impl Store {
                 .execute(params![id, draft.column()])?;
             Ok(())
         };
-        // A mark that is lost behind the message would let it be sent a second time without a word.
+        // If this mark were lost after the send, the message would be repeated without saying so.
         match about_to_send {
             true => self.write(set).await,
             false => self.write_unflushed(set).await,
         }
     }
 
-    /// Turns a wish to try again into the words that were last said in the session: those, and what came of them, are taken
-    /// out of the transcript. `None`: nothing was said there.
+    /// Gives a retry command the words of the session's last turn, and retracts that turn from the transcript. `None`
+    /// if there is no such turn.
     pub async fn retry_inbound(
         &self,
         id: i64,
@@ -172,7 +172,7 @@ impl Store {
         .await
     }
 
-    /// Chat and id of all that is accepted and not yet answered.
+    /// Chat and id of all unanswered messages.
     pub async fn open_inbound(&self) -> Result<Vec<(String, i64)>, StoreError> {
         self.read(|c| {
             let mut statement = c.prepare_cached(&format!(
@@ -186,7 +186,7 @@ impl Store {
         .await
     }
 
-    /// A message that is still to be answered. `None`: it no longer is.
+    /// An unanswered message. `None` if it has been answered.
     pub fn inbound(&self, id: i64) -> Result<Option<Inbound>, StoreError> {
         self.look(|c| {
             let mut statement = c.prepare_cached(&format!(
@@ -196,7 +196,7 @@ impl Store {
         })
     }
 
-    /// The live end of the session in whose transcript its words stand. `None`: in none yet, or no longer.
+    /// The tip of the session whose transcript has the message's words. `None` if no transcript has them.
     pub async fn session_of_inbound(&self, id: i64) -> Result<Option<String>, StoreError> {
         self.read(move |c| match begun(c, id)? {
             Some((_, session)) => sessions::tip(c, &session).map(Some),
@@ -205,13 +205,13 @@ impl Store {
         .await
     }
 
-    /// Its turn begins: the words go into the transcript. Done once; a second call returns the same row, if we write it.
-    /// `None`: it has been answered, so there is nothing to begin.
+    /// Begins the turn of a message: its words go to the transcript, once. A second call returns the same row, if the
+    /// daemon writes the rows. `None` if it has been answered.
     pub async fn begin_inbound(
         &self,
         id: i64,
         session_id: &str,
-        scribe: TranscriptWriter,
+        transcript_writer: TranscriptWriter,
     ) -> Result<Option<TurnStart>, StoreError> {
         let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change(move |c, changed| {
@@ -226,27 +226,27 @@ impl Store {
                 return Ok(None);
             };
             turn_leases::take(c, &session_id, turn.as_deref())?;
-            // Words that compression left behind in the row before are said again, or they would have no answer.
+            // If compression left the words in an earlier row of the lineage, they are repeated at the tip.
             let begun = begun(c, id)?.filter(|(_, session)| *session == session_id);
             let overtaken = match &begun {
                 Some((row, _)) => turns::has_rows_behind(c, &session_id, *row)?,
                 None => false,
             };
             if let Some((row, _)) = begun.as_ref().filter(|_| overtaken) {
-                // Another program has had a turn since. The words are said again behind it, where their answer will stand.
-                take_back(c, &session_id, *row)?;
+                // Another program has had a turn since. The words move behind it, next to their answer.
+                retract_words(c, &session_id, *row)?;
             } else if let Some((row, _)) = begun {
-                // Another turn of this session may have come and gone since: without this, its end would not be written.
-                turns::take_up(c, &session_id, row)?;
+                // Another turn of this session may have ended since. This lets the end of this turn be written.
+                turns::resume(c, &session_id, row)?;
                 return Ok(Some(TurnStart::Ask(Some(row))));
             }
             let message = NewMessage {
                 platform_message_id: Some(platform_id),
                 ..NewMessage::text(Role::User, &text)
             };
-            // The chat owns this session now, whatever ended it before.
+            // The session is on this chat now, so its end no longer counts.
             sessions::reopen(c, &session_id)?;
-            let begun = turns::begin(c, &session_id, &message, scribe)?;
+            let begun = turns::begin(c, &session_id, &message, transcript_writer)?;
             c.prepare_cached(
                 "UPDATE hermesd_inbound SET state = 'running', message_row = ?2 WHERE id = ?1",
             )?
@@ -256,7 +256,7 @@ impl Store {
         .await
     }
 
-    /// The agent has answered, or was stopped: reply, ledger rows and the end of the message, all at once.
+    /// Ends an answered or stopped turn: reply, deliveries and the message's state in one transaction.
     pub async fn answer_inbound(
         &self,
         id: i64,
@@ -284,8 +284,8 @@ impl Store {
         Ok(kept)
     }
 
-    /// The turn failed: the words stay in the transcript with what there is of an answer, and the person is told why. A turn that
-    /// has lost its lease leaves nothing of its answer.
+    /// Ends a failed turn. The words and the partial answer stay in the transcript, and `sends` tells the person why.
+    /// If the turn has lost its lease, no part of its answer is written.
     pub async fn fail_inbound(
         &self,
         id: i64,
@@ -313,7 +313,7 @@ impl Store {
         Ok(kept)
     }
 
-    /// Answered by the house itself: its words reach no transcript. Nothing is sent when it was answered before.
+    /// Ends a message that the daemon answers itself. Its words reach no transcript. Does nothing if it has ended.
     pub async fn dismiss_inbound(
         &self,
         id: i64,
@@ -331,7 +331,7 @@ impl Store {
     }
 }
 
-/// Still to be answered.
+/// Not answered yet.
 const OPEN: &str = "state IN ('received', 'running')";
 
 const COLUMNS: &str = "id, session_key, source, text, platform, message_id, files, draft";
@@ -366,7 +366,7 @@ pub(super) fn accept(
     Ok(row)
 }
 
-/// Whether something was said in the chat behind `key` that is not answered yet.
+/// Whether the chat behind `key` has an unanswered message.
 pub(super) fn waits(c: &Connection, key: &str) -> Result<bool, StoreError> {
     let mut statement = c.prepare_cached(&format!(
         "SELECT 1 FROM hermesd_inbound INDEXED BY hermesd_inbound_open WHERE session_key = ?1 AND {OPEN}"
@@ -374,7 +374,7 @@ pub(super) fn waits(c: &Connection, key: &str) -> Result<bool, StoreError> {
     Ok(statement.exists([key])?)
 }
 
-/// Its row in the transcript and the session of that row. A row that went with its session counts as never written.
+/// The message's row in the transcript, and its session. `None` if the row was deleted with its session.
 fn begun(c: &Connection, id: i64) -> Result<Option<(i64, String)>, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT id, session_id FROM messages WHERE id = (SELECT message_row FROM hermesd_inbound WHERE id = ?1)",
@@ -384,8 +384,8 @@ fn begun(c: &Connection, id: i64) -> Result<Option<(i64, String)>, StoreError> {
         .optional()?)
 }
 
-/// Takes words without an answer out of the live transcript.
-fn take_back(c: &Connection, session_id: &str, row: i64) -> Result<(), StoreError> {
+/// Marks words without an answer inactive.
+fn retract_words(c: &Connection, session_id: &str, row: i64) -> Result<(), StoreError> {
     let taken = c
         .prepare_cached("UPDATE messages SET active = 0 WHERE id = ?1 AND active = 1")?
         .execute([row])?;

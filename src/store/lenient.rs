@@ -1,5 +1,5 @@
-//! Reading Hermes' tables as they are. SQLite keeps whatever a program puts into a column, so a value of another type
-//! than declared is read as well as it can be, and a row that cannot be read does not cost the others.
+//! Reads Hermes' tables leniently. SQLite stores any value in any column, so a value of another type than declared is
+//! converted as well as possible. A row that cannot be read does not affect the others.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,7 +11,7 @@ use rusqlite::{Error, Row, Rows};
 use super::StoreError;
 use crate::clock;
 
-/// Bytes and broken UTF-8 lossily, numbers in digits.
+/// A column as text: bytes and invalid UTF-8 lossily, numbers as digits.
 pub(super) fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<String>> {
     Ok(match row.get_ref(at)? {
         ValueRef::Null => None,
@@ -23,13 +23,13 @@ pub(super) fn text(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<String>>
     })
 }
 
-/// A text without which the row means nothing.
+/// A text that the row cannot do without.
 pub(super) fn name(row: &Row<'_>, at: usize) -> rusqlite::Result<String> {
     let missing = || Error::InvalidColumnType(at, "a name".into(), Type::Null);
     text(row, at)?.ok_or_else(missing)
 }
 
-/// Seconds since the epoch, be they a number, digits or an ISO 8601 time. `None` for all else.
+/// Seconds since the epoch, from a number, digits or an ISO 8601 time. `None` for anything else.
 pub(super) fn seconds(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<f64>> {
     let seconds = match row.get_ref(at)? {
         ValueRef::Null => None,
@@ -44,7 +44,7 @@ pub(super) fn seconds(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<f64>>
     Ok(seconds.filter(|seconds| seconds.is_finite()))
 }
 
-/// A count; zero for what is none.
+/// A count. Zero for anything that is not a number.
 pub(super) fn count(row: &Row<'_>, at: usize) -> rusqlite::Result<i64> {
     Ok(match row.get_ref(at)? {
         ValueRef::Integer(number) => number,
@@ -56,10 +56,10 @@ pub(super) fn count(row: &Row<'_>, at: usize) -> rusqlite::Result<i64> {
     })
 }
 
-/// Rows that are remembered as reported. More of them are reported no more.
+/// The number of rows that are reported at most.
 const REPORTED: usize = 10_000;
 
-/// All rows that can be read. A fault of the database itself is still one.
+/// All rows that can be read. Errors of the database itself are returned.
 pub(super) fn readable<T>(
     mut rows: Rows<'_>,
     table: &str,
@@ -72,7 +72,7 @@ pub(super) fn readable<T>(
     Ok(found)
 }
 
-/// One row, if it can be read. The queue reads the same rows every few seconds, so each odd one is reported once.
+/// One row, if it can be read. The queue reads the same rows every few seconds, so each bad row is reported once.
 pub(super) fn readable_row<T>(
     row: &Row<'_>,
     table: &str,
@@ -83,14 +83,14 @@ pub(super) fn readable_row<T>(
         Err(error) if error.sqlite_error().is_some() => Err(error.into()),
         Err(error) => {
             if is_new(row, table, &error) {
-                tracing::warn!(%error, table, "a row that cannot be read is passed over");
+                tracing::warn!(%error, table, "skipping a row that cannot be read");
             }
             Ok(None)
         }
     }
 }
 
-/// Whether this row was not reported yet in the life of this process. A row is known by its first column.
+/// Whether this process has not reported the row yet. The first column identifies a row.
 fn is_new(row: &Row<'_>, table: &str, error: &Error) -> bool {
     static SEEN: OnceLock<Mutex<HashSet<u64>>> = OnceLock::new();
     let mut hasher = DefaultHasher::new();

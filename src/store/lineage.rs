@@ -1,8 +1,8 @@
-//! Conversations that context compression has split.
+//! Resolves conversations that context compression has split.
 //!
-//! Hermes may end a row with the reason `compression` and go on in a child row. All rows of such a lineage are one
-//! conversation: its root, the first of them, names it, and its tip, the live one, is what an id of any of them means. What
-//! hangs on the rows before the tip moves to the tip with the next change that acts on the conversation.
+//! Hermes may end a row with the reason `compression` and continue in a child row. All rows of such a lineage are one
+//! conversation. Its root, the first row, names it. Its tip, the live row, is the row that any of their ids means. The
+//! next change of the conversation moves everything that depends on earlier rows to the tip.
 
 use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
@@ -13,12 +13,12 @@ use crate::clock;
 use crate::store::handoff_log::{self, Changed};
 
 impl Store {
-    /// The ids of all rows of a conversation up to this one.
+    /// The ids of this row and of all earlier rows of its conversation.
     pub fn lineage(&self, id: &str) -> Result<Vec<String>, StoreError> {
         self.look(|c| lineage(c, id))
     }
 
-    /// The first row of a conversation: the one name of it that compression never changes.
+    /// The first row of a conversation. Compression never changes it.
     pub fn root(&self, id: &str) -> Result<String, StoreError> {
         self.look(|c| root(c, id))
     }
@@ -29,7 +29,7 @@ pub(super) fn root(c: &Connection, id: &str) -> Result<String, StoreError> {
     Ok(first.unwrap_or_else(|| id.to_owned()))
 }
 
-/// The rows of a conversation before this one, the nearest first.
+/// The earlier rows of a conversation, the nearest first.
 pub(super) fn ancestors(c: &Connection, id: &str) -> Result<Vec<String>, StoreError> {
     // Most sessions have no parent, and every step of a handoff asks.
     if !c
@@ -63,14 +63,14 @@ pub(super) fn ancestors(c: &Connection, id: &str) -> Result<Vec<String>, StoreEr
     Ok(lineage)
 }
 
-/// All rows of a conversation up to this one.
+/// This row and all earlier rows of its conversation, the nearest first.
 pub(super) fn lineage(c: &Connection, id: &str) -> Result<Vec<String>, StoreError> {
     let mut lineage = ancestors(c, id)?;
     lineage.insert(0, id.to_owned());
     Ok(lineage)
 }
 
-/// The tip of the conversation that `id` is part of. Everything that hangs on the rows before it is moved there.
+/// Returns the tip of the conversation of `id`, and moves everything that depends on earlier rows to it.
 pub(super) fn settle(
     c: &Connection,
     changed: &mut Changed<'_>,
@@ -88,7 +88,7 @@ pub(super) fn settle(
     Ok(tip)
 }
 
-/// A handoff in flight goes on at the tip. If the tip has one of its own, that is the newer wish.
+/// Moves a handoff in flight to the tip. If the tip has one of its own, that one is newer and wins.
 fn move_handoff(
     c: &Connection,
     changed: &mut Changed<'_>,
@@ -131,9 +131,9 @@ fn move_handoff(
     Ok(())
 }
 
-/// What we keep of a session, in tables that have one row for each.
+/// Moves our own rows about a session, in tables with one row per session.
 fn move_own_rows(c: &Connection, ancestor: &str, tip: &str) -> Result<(), StoreError> {
-    turns::lose_place(c, ancestor)?;
+    turns::forget_start(c, ancestor)?;
     for table in ["hermesd_turns", "hermesd_agents", "hermesd_terminals"] {
         let moving = format!("UPDATE OR IGNORE {table} SET session_id = ?2 WHERE session_id = ?1");
         c.prepare_cached(&moving)?.execute([ancestor, tip])?;
@@ -143,7 +143,7 @@ fn move_own_rows(c: &Connection, ancestor: &str, tip: &str) -> Result<(), StoreE
     Ok(())
 }
 
-/// The chat that is on a row of the conversation is on its tip, and the tip's row says so.
+/// Moves a chat that is bound to an earlier row to the tip, in the routing entry and in the tip's columns.
 fn move_chat(
     c: &Connection,
     changed: &mut Changed<'_>,
@@ -182,7 +182,7 @@ fn move_chat(
     Ok(())
 }
 
-/// The entry of a chat names another row of the same conversation, as Hermes writes it after compression.
+/// Changes the session in a chat's entry, as Hermes does after compression.
 fn rename_in_entry(
     c: &Connection,
     changed: &mut Changed<'_>,

@@ -1,4 +1,4 @@
-//! The embedded platform's chats: threads and what was said in them.
+//! Stores the chats of the embedded platform: threads and messages.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -27,7 +27,7 @@ pub struct LocalMessage {
 }
 
 impl Store {
-    /// Opens a thread; the same `open_key` gives the same thread again.
+    /// Opens a thread. The same `open_key` returns the same thread again.
     pub async fn open_local_thread(
         &self,
         chat_id: &str,
@@ -70,7 +70,7 @@ impl Store {
         .await
     }
 
-    /// The agent's side; the same `send_key` gives the same message again.
+    /// Stores a message of the agent. The same `send_key` returns the same message again.
     pub async fn send_local(
         &self,
         source: &Source,
@@ -89,7 +89,7 @@ impl Store {
         .await
     }
 
-    /// The person's side: the message and its place in the router's queue, in one commit.
+    /// Stores a message of the person and its row in the inbound queue, in one commit.
     pub async fn say_local(
         &self,
         key: &str,
@@ -114,7 +114,7 @@ impl Store {
         .await
     }
 
-    /// What was said in a thread (or, with an empty id, in the chat itself) after the message `after`.
+    /// The messages of a thread (or of the chat itself, with an empty id) after the message `after`.
     pub async fn local_messages(
         &self,
         chat_id: &str,
@@ -124,7 +124,7 @@ impl Store {
     ) -> Result<Vec<LocalMessage>, StoreError> {
         let (chat_id, thread_id) = (chat_id.to_owned(), thread_id.to_owned());
         self.read(move |c| {
-            // The newest `limit` of them, in the order they were said.
+            // The newest `limit` messages, in ascending order.
             let mut statement = c.prepare_cached(&format!(
                 "SELECT * FROM (SELECT {MESSAGE} FROM hermesd_local_messages INDEXED BY hermesd_local_messages_thread
                                 WHERE chat_id = ?1 AND thread_id = ?2 AND id > ?3 ORDER BY id DESC LIMIT ?4) ORDER BY id"
@@ -136,7 +136,7 @@ impl Store {
     }
 }
 
-/// A new message; `None` when its key is known already.
+/// Inserts a message. `None` if its key exists already.
 fn insert(
     c: &Connection,
     source: &Source,

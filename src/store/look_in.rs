@@ -1,4 +1,4 @@
-//! A look into a database that another daemon or gateway may serve, without changing anything in it.
+//! Reads a database that another daemon or gateway may serve, without changing it.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::StoreError;
 
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many handoffs wait in the database of this home.
+/// The number of pending handoffs in the database of a home.
 pub fn count_pending(home: &Path) -> Result<i64, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(home.join("state.db"), flags)?;

@@ -1,4 +1,4 @@
-//! Rows of `messages`: appending them as Hermes does, and loading a transcript.
+//! Appends rows to `messages` as Hermes does, and loads transcripts.
 
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
@@ -10,14 +10,14 @@ use crate::domain::Reply;
 use crate::domain::Session;
 use crate::domain::transcript::{Content, Message, Role, Transcript};
 
-/// A transcript of so many messages and bytes is read sooner than another thread is woken for it.
+/// A transcript up to this size is read in place, because waking another thread would take longer.
 const SHORT: i64 = 100;
 const SHORT_BYTES: i64 = 256 << 10;
-/// What is read of one column of a message. No model takes more, and a row of hundreds of megabytes must not fill the
-/// memory.
+/// How much of one column of a message is read. No model accepts more, and a row of hundreds of megabytes must not
+/// fill the memory.
 const LONGEST: usize = 16 << 20;
 
-/// How Hermes marks words that a program says to the agent.
+/// Hermes' `display_kind` for a program's message to the agent.
 const NOTICE: &str = "internal_notification";
 
 /// A row to append.
@@ -31,7 +31,7 @@ pub struct NewMessage {
     pub finish_reason: Option<String>,
     pub reasoning: Option<String>,
     pub platform_message_id: Option<String>,
-    /// What Hermes calls a row that is not a person's words, where the file has that.
+    /// Hermes' kind for a row that is not a person's words. Dropped if the file has no such column.
     pub display_kind: Option<&'static str>,
 }
 
@@ -50,7 +50,7 @@ impl NewMessage {
         }
     }
 
-    /// Words of ours to the agent.
+    /// A message of the daemon to the agent.
     pub fn notice(text: &str) -> NewMessage {
         NewMessage {
             display_kind: Some(NOTICE),
@@ -58,7 +58,7 @@ impl NewMessage {
         }
     }
 
-    /// A model's finished answer.
+    /// A finished reply of the model.
     pub fn reply(text: &str) -> NewMessage {
         NewMessage {
             finish_reason: Some("stop".into()),
@@ -66,7 +66,7 @@ impl NewMessage {
         }
     }
 
-    /// The same with what the model thought before.
+    /// The same, with the model's reasoning.
     pub fn answer(reply: &Reply) -> NewMessage {
         NewMessage {
             reasoning: reply.reasoning.clone(),
@@ -87,8 +87,7 @@ impl Store {
             .await
     }
 
-    /// What an agent has to know before a turn, in one look: the live end of the session, and what was said there before
-    /// `row`.
+    /// Everything that an agent needs before a turn: the tip of the session, and its messages before `row`.
     pub async fn briefing(
         &self,
         session_id: &str,
@@ -115,13 +114,13 @@ impl Store {
         Ok(Some((session, transcript)))
     }
 
-    /// The live rows of one session by row id. Columns of many megabytes are cut.
+    /// The live rows of one session, in order. Columns of many megabytes are cut.
     pub async fn transcript(&self, session_id: &str) -> Result<Transcript, StoreError> {
         self.with_transcript(session_id, |transcript| transcript)
             .await
     }
 
-    /// What `make` makes of the transcript, on the thread that reads it.
+    /// Applies `make` to the transcript, on the thread that reads it.
     pub async fn with_transcript<T: Send + 'static>(
         &self,
         session_id: &str,
@@ -132,7 +131,7 @@ impl Store {
             .await
     }
 
-    /// The same with nothing cut, however long it is.
+    /// The same with no column cut.
     pub async fn whole_transcript(&self, session_id: &str) -> Result<Transcript, StoreError> {
         let session_id = session_id.to_owned();
         self.read(move |c| transcript(c, &session_id, i64::MAX, usize::MAX))
@@ -140,13 +139,13 @@ impl Store {
     }
 }
 
-/// What is appended in one transaction waits here and goes into `messages` with one statement at its end: each statement
-/// that inserts there makes both full-text indexes write themselves out, which costs more than all the rest.
+/// Collects the messages of a transaction. One statement at its end inserts them into `messages`, because each such
+/// statement makes both full-text indexes flush, which costs more than everything else.
 pub(super) const STAGE: &str = "PRAGMA temp_store = MEMORY;
 CREATE TEMP TABLE said (id INTEGER PRIMARY KEY, session_id, role, content, tool_calls, tool_call_id, tool_name, finish_reason,
                         reasoning, platform_message_id, timestamp, display_kind);";
 
-/// Appends the rows and bumps the session's counters, as Hermes' own append does. Returns the rows' ids.
+/// Appends rows and increments the session's counters, as Hermes does. Returns the ids of the rows.
 pub(super) fn append(
     c: &Connection,
     session_id: &str,
@@ -176,7 +175,7 @@ pub(super) fn append_one(
     row.ok_or(StoreError::Closed)
 }
 
-/// Under the id that it will have: nobody else writes until this transaction ends.
+/// Stages a message under its final id. No other program writes before this transaction ends.
 fn stage(c: &Connection, session_id: &str, message: &NewMessage) -> Result<i64, StoreError> {
     let tool_calls = (!message.tool_calls.is_empty())
         .then(|| Value::from(message.tool_calls.clone()).to_string());
@@ -207,8 +206,8 @@ fn stage(c: &Connection, session_id: &str, message: &NewMessage) -> Result<i64, 
     ])?)
 }
 
-/// The end of every transaction: what was said in it takes its place.
-pub(super) fn put_in_place(c: &Connection) -> Result<(), StoreError> {
+/// Inserts the staged messages, at the end of every transaction.
+pub(super) fn insert_staged(c: &Connection) -> Result<(), StoreError> {
     let mut said = c.prepare_cached("SELECT MAX(display_kind IS NOT NULL) FROM said")?;
     let sql = match said.query_row([], |row| row.get::<_, Option<bool>>(0))? {
         None => return Ok(()),
@@ -231,20 +230,20 @@ pub(super) fn put_in_place(c: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// How many rows a session has in place, live ones and others.
+/// The number of a session's inserted rows, live or not.
 pub(super) fn count(c: &Connection, session_id: &str) -> Result<i64, StoreError> {
     let mut statement = c.prepare_cached("SELECT count(*) FROM messages WHERE session_id = ?1")?;
     Ok(statement.query_row([session_id], |row| row.get(0))?)
 }
 
-/// The newest row of a session that is in place; zero when it has none.
+/// The newest inserted row of a session. Zero if it has none.
 pub(super) fn last_row(c: &Connection, session_id: &str) -> Result<i64, StoreError> {
     let mut statement =
         c.prepare_cached("SELECT COALESCE(MAX(id), 0) FROM messages WHERE session_id = ?1")?;
     Ok(statement.query_row([session_id], |row| row.get(0))?)
 }
 
-/// Hermes takes a session that never called a model for an abandoned one.
+/// Counts a call of a model. Hermes takes a session without one for an abandoned session.
 pub(super) fn count_model_call(c: &Connection, session_id: &str) -> Result<(), StoreError> {
     c.prepare_cached(
         "UPDATE sessions SET api_call_count = COALESCE(api_call_count, 0) + 1 WHERE id = ?1",
@@ -253,7 +252,7 @@ pub(super) fn count_model_call(c: &Connection, session_id: &str) -> Result<(), S
     Ok(())
 }
 
-/// Whether a transcript is short, in messages and in bytes. Tells without reading the texts themselves.
+/// Whether a transcript is short, in messages and in bytes. Does not read the texts.
 fn is_short(c: &Connection, session_id: &str, before: i64) -> Result<bool, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT count(*) <= ?3 AND COALESCE(sum(bytes), 0) <= ?4 FROM
@@ -266,7 +265,7 @@ fn is_short(c: &Connection, session_id: &str, before: i64) -> Result<bool, Store
     Ok(statement.query_row(of, |row| row.get(0))?)
 }
 
-/// Columns with more than `longest` bytes are cut, or left out where a part of them would mean nothing.
+/// Loads a transcript. Content longer than `longest` bytes is cut. Other columns of that length are left out.
 fn transcript(
     c: &Connection,
     session_id: &str,
@@ -277,7 +276,7 @@ fn transcript(
         true => "display_kind, display_metadata",
         false => "NULL, NULL",
     };
-    // `octet_length` does not read the text, and neither is it read where it is too long.
+    // `octet_length` does not read the text, and a text that is too long is not read either.
     let mut statement = c.prepare_cached(&format!(
         "SELECT id, role,
                 CASE WHEN octet_length(content) > ?3 THEN NULL ELSE content END,
@@ -307,7 +306,7 @@ fn transcript(
     Ok(Transcript::from_rows(rows.into_iter().flatten().collect()))
 }
 
-/// The first bytes of a text that is too long, without reading the rest.
+/// The first bytes of a content that is too long, without reading the rest.
 fn beginning(c: &Connection, id: i64, bytes: usize, longest: usize) -> rusqlite::Result<Content> {
     let blob = c.blob_open(rusqlite::MAIN_DB, "messages", "content", id, true)?;
     let mut first = vec![0; longest];
@@ -316,7 +315,7 @@ fn beginning(c: &Connection, id: i64, bytes: usize, longest: usize) -> rusqlite:
     Ok(Content::cut(&text, bytes.saturating_sub(read)))
 }
 
-/// `None` for a role that no model knows: such rows are notes of other programs.
+/// `None` for a role that no model knows. Such rows are notes of other programs.
 fn message(row: &Row<'_>) -> rusqlite::Result<Option<Message>> {
     let text = |at: usize| lenient::text(row, at);
     let Some(role) = Role::parse(&text(1)?.unwrap_or_default()) else {

@@ -1,7 +1,7 @@
-//! The only room that knows SQLite. Everything that is kept goes through [`Store`].
+//! The SQLite database behind [`Store`]. No other room names rusqlite.
 //!
-//! One thread writes and groups commits; readers stand beside it. Hermes' own tables are shared with other programs,
-//! so every change of a handoff is a compare-and-set, and tables of ours are called `hermesd_*`.
+//! One thread writes and groups commits. Other threads read. Other programs share Hermes' tables, so every change of a
+//! handoff is a compare-and-set. Our own tables are called `hermesd_*`.
 
 mod adopt;
 mod agents;
@@ -58,7 +58,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 
 use crate::metrics::Database;
-use open::Journal;
+use open::JournalMode;
 use readers::ReadsFor;
 use writer::Needs;
 
@@ -88,22 +88,22 @@ pub use terminals::{Candidate, Terminal, TypedMessage};
 pub use turn_leases::{HeldBy, RENEW_EVERY, TurnLease};
 pub use turns::{INTERRUPTED, TurnEnd, TurnStart};
 
-/// A handle that any task may clone and use. The last one dropped closes the database, if [`Store::close`] did not.
+/// A handle to the database, cheap to clone. Dropping the last one closes the database, if [`Store::close`] did not.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
     reads_for: ReadsFor,
-    /// The turn that its writes are part of.
+    /// The turn that the writes of this handle belong to.
     turn: Option<Arc<turn_leases::Hold>>,
 }
 
 struct Inner {
     file: open::File,
-    /// Hermes' name for this home's share of the routing table.
+    /// Hermes' name for this home's part of the routing table.
     scope: String,
-    /// Hermes' name for the profile that this home is.
+    /// Hermes' name for the profile of this home.
     profile: String,
-    // Readers are dropped before the writer, whose connection closes last and leaves no log behind.
+    // The readers drop before the writer, so that the writer's connection closes last and leaves no log.
     readers: readers::Readers,
     writer: writer::Writer,
     meter: Database,
@@ -111,19 +111,19 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens (or, with [`OpenMode::Create`], makes) the `state.db` of `home`. Blocks; call it before or outside the runtime.
+    /// Opens the `state.db` of `home`, or creates it with [`OpenMode::Create`]. Blocks: call it off the runtime.
     pub fn open(home: &Path, mode: OpenMode, options: &StoreOptions) -> Result<Store, StoreError> {
         let path = home.join("state.db");
         let mut opened = open::open(&path, mode, options)?;
         let checkpoints = match opened.journal {
-            Journal::Wal => {
+            JournalMode::Wal => {
                 let beside = open::beside(&path)?;
                 Some(checkpoint::Checkpoints::start(
                     &mut opened.connection,
                     beside,
                 )?)
             }
-            Journal::Rollback => None,
+            JournalMode::Rollback => None,
         };
         let (file, meter) = (open::File::new(path), Database::default());
         let journal = opened.journal;
@@ -138,7 +138,7 @@ impl Store {
         Ok(Store::new(home, profile, file, journal, writer, meter))
     }
 
-    /// Opens the `state.db` of a home that cannot be served, for reading. Every write fails with the reason.
+    /// Opens a `state.db` that cannot be served, for reading. Every write fails with the reason.
     pub fn open_to_read(home: &Path, why: String) -> Result<Store, StoreError> {
         let path = home.join("state.db");
         let (journal, writer) = (
@@ -154,7 +154,7 @@ impl Store {
         home: &Path,
         profile: Option<String>,
         file: open::File,
-        journal: Journal,
+        journal: JournalMode,
         writer: writer::Writer,
         meter: Database,
     ) -> Store {
@@ -178,8 +178,7 @@ impl Store {
         }
     }
 
-    /// The same database for requests of clients: their reads have threads of their own, behind which none of the
-    /// daemon's work waits.
+    /// A handle for requests of clients. They read on threads of their own and do not delay the daemon's reads.
     pub fn for_clients(&self) -> Store {
         Store {
             reads_for: ReadsFor::Clients,
@@ -191,7 +190,7 @@ impl Store {
         &self.inner.file.path
     }
 
-    /// What is counted of its writes.
+    /// The metrics of its writes.
     pub fn meter(&self) -> &Database {
         &self.inner.meter
     }
@@ -204,8 +203,8 @@ impl Store {
         self.inner.profile.clone()
     }
 
-    /// Runs `work` in a write transaction, together with whatever else is waiting; returns when it is committed and on the
-    /// disk. `work` may run twice (a busy or failed group is tried again alone), so it must not change what it captured.
+    /// Runs `work` in a write transaction, together with other waiting jobs. Returns when it is committed and flushed.
+    /// `work` may run twice, because a failed group is tried again one by one. So it must not change its captures.
     async fn write<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -214,8 +213,8 @@ impl Store {
         self.inner.writer.run(Needs::DurableCommit, work).await
     }
 
-    /// Like [`Store::write`], for steps that a restart repeats or does without: a power cut may lose them, no other crash
-    /// does. What a person or a platform was told, and what they will not say again, needs [`Store::write`].
+    /// Like [`Store::write`], but without the flush. For steps that a restart repeats or does not need: only a power
+    /// cut can lose them. Use [`Store::write`] for facts that a person or a platform knows or will not repeat.
     async fn write_unflushed<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -224,7 +223,7 @@ impl Store {
         self.inner.writer.run(Needs::Commit, work).await
     }
 
-    /// Runs `work` on a thread that reads. A caller that is dropped ends it.
+    /// Runs `work` on a reader thread. Dropping the future ends it.
     async fn read<T, F>(&self, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -233,7 +232,7 @@ impl Store {
         self.inner.readers.run(self.reads_for, work).await
     }
 
-    /// A read of single rows by their key, done at once.
+    /// Reads single rows by their key, on the calling thread.
     fn look<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -241,34 +240,34 @@ impl Store {
         self.inner.readers.look(work)
     }
 
-    /// A write will follow in a moment: gets the writer out of bed meanwhile.
+    /// Wakes the writer, because a write will follow soon.
     pub fn expect_write(&self) {
         self.inner.writer.wake();
     }
 
-    /// The daemon stops: what another program's lock holds up is left for the next start.
+    /// Shortens the wait for locks of other programs, because the daemon stops. The next start does what is left.
     pub fn hurry(&self) {
         self.inner.writer.hurry();
     }
 
-    /// Closes the database: the last act of a program that uses it. What was handed over is committed, and where no other
-    /// program has the database open, all of it is in `state.db` itself. Blocks for a moment. Any later call fails.
+    /// Closes the database, as the last act of a program. Commits all waiting writes, and checkpoints the log into
+    /// `state.db` unless other programs use it. Blocks for a moment. Any later call fails.
     pub fn close(&self) {
         self.inner.readers.close();
         self.inner.writer.close();
     }
 
-    /// How long ago this program last wrote anything.
+    /// The time since the last write of this program.
     pub fn quiet_for(&self) -> std::time::Duration {
         self.inner.writer.quiet_for()
     }
 
-    /// Whether another file stands where the database was opened: a restored backup, say. Ours is then nobody's.
+    /// Whether another file has taken the place of the open one, such as a restored backup.
     pub fn is_replaced(&self) -> bool {
         self.inner.file.is_replaced()
     }
 
-    /// Whether the file is sound. `Some`: what is wrong with it.
+    /// Checks the file. `Some` describes the damage.
     pub async fn check(&self) -> Result<Option<String>, StoreError> {
         self.read(|c| {
             let mut statement = c.prepare("PRAGMA quick_check(20)")?;
@@ -283,7 +282,7 @@ impl Store {
         .await
     }
 
-    /// Looks again whether the database can be served, if another program has changed its schema.
+    /// Checks whether the database can still be served, if another program has changed its schema.
     pub async fn check_schema(&self) -> Result<(), StoreError> {
         let cookie = self.look(open::cookie)?;
         match self.inner.writer.has_rehearsed(cookie) {
@@ -292,12 +291,12 @@ impl Store {
         }
     }
 
-    /// Whether Hermes' index for Chinese, Japanese and Korean is there and out of use.
+    /// Whether Hermes' index for Chinese, Japanese and Korean exists and is disabled.
     pub async fn cjk_index_is_off(&self) -> Result<bool, StoreError> {
         self.read(tokenizer::is_off).await
     }
 
-    /// A number that changes when another program (or another connection) has committed to the database.
+    /// A number that changes when another program or connection has committed.
     pub async fn foreign_version(&self) -> Result<i64, StoreError> {
         self.inner.writer.data_version().await
     }

@@ -1,5 +1,5 @@
-//! A session that leaves its chat, for the terminal or for another chat: the binding is released, the chat is told where
-//! it went, and whoever writes there afterwards gets an answer. All of it is one commit, together with the arrival.
+//! Moves a session away from its chat, to the terminal or to another chat. Releasing the old chat, the note to it and
+//! the new binding are one commit.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -14,10 +14,10 @@ use crate::clock;
 use crate::domain::{Session, Source, TERMINAL, TERMINAL_SOURCES, farewell};
 use crate::store::handoff_log::Changed;
 
-/// Begins the send key of the note that tells a chat that its session has left.
+/// Begins the send key of the note to a chat that its session has left.
 const FAREWELL: &str = "left:";
 
-/// What a chat's session left behind when it went elsewhere.
+/// The session that left a chat, and where it went.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Left {
     pub session_id: String,
@@ -25,7 +25,7 @@ pub struct Left {
     pub went_to: String,
 }
 
-/// A chat that a session has left, and the note that it is still to get.
+/// A chat that a session has left, and the note to send there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Departure {
     pub from: Source,
@@ -33,7 +33,7 @@ pub struct Departure {
 }
 
 impl Delivery {
-    /// The first message of a reply that may have several.
+    /// Whether it is the first message of a reply, which may have several.
     pub fn is_first_piece(&self) -> bool {
         match self.send_key.rsplit_once(':') {
             Some((_, piece)) => piece.parse::<usize>().map_or(true, |piece| piece == 0),
@@ -41,23 +41,23 @@ impl Delivery {
         }
     }
 
-    /// It only tells the chat that its session has left.
+    /// Whether it is the note to a chat that its session has left.
     pub fn is_farewell(&self) -> bool {
         self.send_key.starts_with(FAREWELL)
     }
 }
 
 impl Store {
-    /// Brings a session home to the terminal. `None`: no chat was on it.
+    /// Brings a session back to the terminal. `None` if no chat was on it.
     pub async fn take_home(&self, session_id: &str) -> Result<Option<Departure>, StoreError> {
         let (id, mirrored) = (session_id.to_owned(), self.mirrored_of(session_id).await?);
         self.change(move |c, changed| {
             let id = lineage::settle(c, changed, &id)?;
             let session = free_to_move(c, &id)?;
             let departure = depart(c, changed, &session, TERMINAL, mirrored.as_deref())?;
-            give_terminal_columns(c, &id)?;
+            clear_chat_columns(c, &id)?;
             if departure.is_some() {
-                // A chat owned it: a terminal that it had before is no longer waited for.
+                // The session was on a chat, so it does not wait for an earlier terminal any more.
                 c.execute(
                     "DELETE FROM hermesd_terminals WHERE session_id = ?1 AND left_because IS NOT NULL",
                     [&id],
@@ -69,7 +69,7 @@ impl Store {
         .await
     }
 
-    /// Puts the chat behind `key` on a session, wherever that was before.
+    /// Binds the chat behind `key` to a session, wherever the session was before.
     pub async fn take_to_chat(
         &self,
         session_id: &str,
@@ -100,8 +100,8 @@ impl Store {
         .await
     }
 
-    /// The thread behind `key` is gone: it is no longer on this session as soon as all that was said there is answered, and
-    /// what was to be sent there goes to the chat around it, behind a notice.
+    /// Redirects a delivery from a thread that is gone to its chat, behind a notice. Releases the thread behind `key`
+    /// from the session if all its messages are answered.
     pub async fn redirect_delivery(
         &self,
         delivery: &Delivery,
@@ -137,7 +137,7 @@ impl Store {
         Ok(result)
     }
 
-    /// Where the session of a chat went that is on none now.
+    /// The session that left a chat, if the chat is on none now.
     pub async fn left(&self, key: &str) -> Result<Option<Left>, StoreError> {
         let key = key.to_owned();
         self.read(move |c| {
@@ -155,7 +155,7 @@ impl Store {
         .await
     }
 
-    /// Sessions that were handed off and are on their chat still, the newest handoff first.
+    /// Sessions that were handed off and are still on their chat, the newest handoff first.
     pub async fn sessions_on_chats(&self, limit: usize) -> Result<Vec<Session>, StoreError> {
         self.read(move |c| {
             let mut statement = c.prepare_cached(
@@ -170,7 +170,7 @@ impl Store {
         .await
     }
 
-    /// What the older file says of the chat that a session is on.
+    /// The entry in `sessions.json` of the chat that a session is on.
     async fn mirrored_of(&self, session_id: &str) -> Result<Option<String>, StoreError> {
         let key = self.look(|c| {
             for id in lineage::lineage(c, &sessions::tip(c, session_id)?)? {
@@ -188,7 +188,7 @@ impl Store {
     }
 }
 
-/// A handoff in flight moves the session itself.
+/// Refuses a session with a handoff in flight, because the handoff moves it.
 fn free_to_move(c: &Connection, id: &str) -> Result<Session, StoreError> {
     let session = sessions::by_id(c, id)?;
     let session =
@@ -201,7 +201,7 @@ fn free_to_move(c: &Connection, id: &str) -> Result<Session, StoreError> {
     }
 }
 
-/// Releases the chat that the session's row names, if it is on this session still.
+/// Releases the chat in the session's row, if it is still on this session.
 fn depart(
     c: &Connection,
     changed: &mut Changed<'_>,
@@ -215,7 +215,7 @@ fn depart(
     }
 }
 
-/// The chat goes back to the conversation that it was on before, where it had one; else it is on none, and remembers why.
+/// Restores the chat's earlier conversation, if it had one. Otherwise records that the session has left.
 pub(super) fn depart_from(
     c: &Connection,
     changed: &mut Changed<'_>,
@@ -254,7 +254,7 @@ pub(super) fn depart_from(
     Ok(Some(Departure { from, note }))
 }
 
-/// The chat behind `key` is on no session: a message there is answered with where its conversation went.
+/// Records where the session of a chat went. A message in that chat is answered with this.
 pub(super) fn remember_left(
     c: &Connection,
     key: &str,
@@ -269,7 +269,7 @@ pub(super) fn remember_left(
     Ok(())
 }
 
-/// What the session displaced when it came to the chat, if that still belongs there.
+/// The conversation that the session displaced in the chat, if it still belongs there.
 fn earlier_conversation(
     c: &Connection,
     session_id: &str,
@@ -293,9 +293,9 @@ fn earlier_conversation(
     })
 }
 
-/// Takes the chat's columns from every row of a conversation that has them. Hermes would bring the chat back to a row before
-/// the tip that still names it.
-fn give_terminal_columns(c: &Connection, id: &str) -> Result<(), StoreError> {
+/// Clears the chat's columns in all rows of a conversation. Otherwise Hermes would bring the chat back to an earlier
+/// row that still names it.
+fn clear_chat_columns(c: &Connection, id: &str) -> Result<(), StoreError> {
     let at_home = |source: &str| TERMINAL_SOURCES.contains(&source);
     let mut columns = vec![None; CHAT_COLUMNS.len()];
     for row in lineage::lineage(c, id)? {
@@ -313,7 +313,7 @@ fn give_terminal_columns(c: &Connection, id: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// The terminal that a session was in before it went to a chat. One that was born in a chat gets that of Hermes' CLI.
+/// The terminal source that a session had before it went to a chat. `cli` if it began in a chat.
 fn source_before(c: &Connection, id: &str) -> Result<String, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT displaced FROM hermesd_handoffs

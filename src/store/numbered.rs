@@ -1,7 +1,7 @@
-//! From version 4 of our tables to version 5: an id is never used again.
+//! Migrates our tables from version 4 to version 5, so that ids are never reused.
 //!
-//! Send keys are made of ids, and a platform remembers the keys that it has seen. Before version 5 an id began again when the
-//! newest rows of its table were removed, so a new message could get the key of an old one.
+//! Send keys contain ids, and platforms remember send keys. Before version 5 an id was reused when the newest rows of
+//! its table were removed, so a new message could get the key of an old one.
 
 use rusqlite::Connection;
 
@@ -17,15 +17,15 @@ const TABLES: [&str; 5] = [
     "hermesd_local_messages",
 ];
 
-/// Rows that wait in a temporary table until their own table is made anew.
+/// Rows in a temporary table, until their own table is created again.
 pub(super) struct Aside {
     table: &'static str,
     columns: String,
 }
 
-/// Takes the rows out of the tables of version 4 and drops those tables. Call [`put_back`] when they are made anew.
+/// Copies the rows of version 4 to temporary tables and drops their tables. Afterwards, call [`put_back`].
 ///
-/// Renaming a table would make SQLite read every trigger in the file, and those of other programs may not parse here.
+/// Renaming a table would make SQLite parse every trigger in the file, and those of other programs may not parse here.
 pub(super) fn set_aside(c: &Connection) -> Result<Vec<Aside>, StoreError> {
     let mut aside = Vec::new();
     for table in TABLES {
@@ -49,7 +49,7 @@ fn is_numbered(c: &Connection, table: &str) -> Result<bool, StoreError> {
     Ok(c.query_row(sql, [table], |row| row.get(0))?)
 }
 
-/// Puts the rows into their new tables, and repairs what ids that were used again have done.
+/// Copies the rows to their new tables, and repairs the effects of reused ids.
 pub(super) fn put_back(c: &Connection, aside: Vec<Aside>) -> Result<(), StoreError> {
     if aside.is_empty() {
         return Ok(());
@@ -64,8 +64,8 @@ pub(super) fn put_back(c: &Connection, aside: Vec<Aside>) -> Result<(), StoreErr
     Ok(())
 }
 
-/// Replies that the embedded platform took for repeats are sent. Messages that still wait for their answer get ids whose keys
-/// were never used, in the same order. The next ids are higher than all that any key names.
+/// Sends replies again that the embedded platform took for repeats. Gives unanswered messages ids with unused keys, in
+/// the same order. Makes the next ids higher than any id in a key.
 const REPAIR: &str = "
 UPDATE hermesd_deliveries SET send_key = 'renewed:' || send_key, state = 'pending', message_id = NULL
 WHERE platform = 'local' AND state IN ('pending', 'sending', 'sent')

@@ -1,4 +1,4 @@
-//! Opening `state.db`: look first, without writing, and refuse what is not ours to touch; then add what is missing.
+//! Opens `state.db`: inspects the file without writing, refuses foreign files, then adds missing parts of the schema.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -12,31 +12,31 @@ use super::{StoreError, features, messages, rehearsal, tokenizer};
 use crate::config::StoreOptions;
 use crate::private_files;
 
-/// How long locks of other programs are waited for, at each step of opening.
+/// How long each step of opening waits for locks of other programs.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {
-    /// The daemon: make the file when there is none.
+    /// The daemon: creates the file if there is none.
     Create,
-    /// A client without a daemon: the file has to be there already.
+    /// A client without a daemon: the file has to exist.
     Existing,
 }
 
-/// How the file keeps a transaction that is not finished.
+/// How SQLite stores an unfinished transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Journal {
-    /// In a log that later reaches the database. Readers and the writer do not wait for each other.
+pub(super) enum JournalMode {
+    /// In a write-ahead log. Readers and the writer do not wait for each other.
     Wal,
-    /// What was there before is in a file beside the database. A commit waits for readers, and readers wait for a commit.
+    /// In a rollback journal beside the database. A commit waits for readers, and readers wait for a commit.
     Rollback,
 }
 
-/// A database that is ready to be written.
+/// A database that is ready for writing.
 pub(super) struct OpenedDatabase {
     pub(super) connection: Connection,
-    pub(super) journal: Journal,
-    /// The schema that was rehearsed, by its cookie. `None`: the first write does that.
+    pub(super) journal: JournalMode,
+    /// The cookie of the rehearsed schema. `None` if the first write has to rehearse.
     pub(super) rehearsed: Option<i64>,
 }
 
@@ -64,17 +64,17 @@ pub(super) fn open(
     Ok(opened)
 }
 
-/// A program that was killed may have written commits that are not on the disk yet. We act on what they say from now on, so
+/// Flushes the log, because a killed program may have left commits that are not on the disk yet. We act on them, so
 /// they have to be as durable as our own.
 fn flush_log(path: &Path) {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     if let Err(error) = std::fs::File::open(&log).and_then(|file| file.sync_data()) {
-        tracing::debug!(%error, "the log of the database was not flushed");
+        tracing::debug!(%error, "cannot flush the log of the database");
     }
 }
 
-/// Makes an empty file. It holds conversations: it is for its owner alone, and so is a home that is made for it. SQLite gives
+/// Creates an empty file, and its home if necessary, for the owner alone, because it holds conversations. SQLite gives
 /// the files beside it the same mode.
 fn create(path: &Path) -> std::io::Result<()> {
     if let Some(home) = path.parent() {
@@ -86,8 +86,8 @@ fn create(path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// Reads the schema and decides whether this file is one we may write to. The connection is read-only, except where a program
-/// that died has left a journal to roll back: SQLite reads no such file before that is done.
+/// Reads the schema and decides whether we may write to this file. The connection is read-only, unless a dead program
+/// has left a journal to roll back: SQLite reads such a file only after the rollback.
 fn inspect(path: &Path) -> Result<(), StoreError> {
     let look = |flags: OpenFlags| -> Result<Option<StoreError>, StoreError> {
         let connection =
@@ -106,7 +106,7 @@ fn inspect(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Tables of ours that a later hermesd has made. Hermes' own number says little about its columns, so it is only logged.
+/// Refuses our own tables of a later hermesd. A newer schema of Hermes is only logged, because its number says little.
 fn newer(connection: &Connection, path: &Path) -> Result<Option<StoreError>, StoreError> {
     let version = |table: &str| -> Result<Option<i64>, StoreError> {
         if !schema::table_exists(connection, table)? {
@@ -157,7 +157,7 @@ fn connect(
     connection.execute_batch(messages::STAGE)?;
     connection.execute_batch(features::MEMORY)?;
     let rehearsed = prepare(&mut connection, path, mode, options)?;
-    // From here on the writer retries with jitter itself.
+    // From here on the writer retries with jitter.
     connection.busy_timeout(Duration::ZERO)?;
     Ok(OpenedDatabase {
         connection,
@@ -166,9 +166,9 @@ fn connect(
     })
 }
 
-/// The file says which journal it has. Hermes keeps files out of write-ahead logging where its own SQLite has faults with it,
-/// and there is no way back: only a file that we make gets a log.
-fn follow_journal(c: &Connection, turn_on_wal: bool) -> Result<Journal, StoreError> {
+/// Keeps the journal mode of the file. Hermes avoids write-ahead logging if its own SQLite has faults with it, and a
+/// change would be permanent. Only a file that we create gets a log.
+fn follow_journal(c: &Connection, turn_on_wal: bool) -> Result<JournalMode, StoreError> {
     let pragma = match turn_on_wal {
         true => "PRAGMA journal_mode = WAL",
         false => "PRAGMA journal_mode",
@@ -176,31 +176,31 @@ fn follow_journal(c: &Connection, turn_on_wal: bool) -> Result<Journal, StoreErr
     let mode: String = c.query_row(pragma, [], |row| row.get(0))?;
     tracing::debug!(mode, "database opened");
     if mode != "wal" {
-        // No less than FULL keeps a file sound across a power cut. Checkpoints stay as they are: another program may turn
-        // the log on one day.
+        // A rollback journal needs FULL to survive a power cut. Automatic checkpoints stay on, because another program
+        // may turn on the log later.
         c.execute_batch("PRAGMA synchronous = FULL")?;
-        return Ok(Journal::Rollback);
+        return Ok(JournalMode::Rollback);
     }
-    // With a log, NORMAL keeps every commit across a crash of any process. The writer asks for more where a commit has to
-    // survive a power cut.
+    // With a log, NORMAL keeps every commit if a process crashes. The writer asks for FULL if a commit has to survive
+    // a power cut.
     c.execute_batch(
         "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 16777216;",
     )?;
-    Ok(Journal::Wal)
+    Ok(JournalMode::Wal)
 }
 
-/// The journal of a file that is only read.
-pub(super) fn journal_of(path: &Path) -> Result<Journal, StoreError> {
+/// The journal mode of a file that is only read.
+pub(super) fn journal_of(path: &Path) -> Result<JournalMode, StoreError> {
     let connection = beside(path)?;
     let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
     Ok(match &*mode {
-        "wal" => Journal::Wal,
-        _ => Journal::Rollback,
+        "wal" => JournalMode::Wal,
+        _ => JournalMode::Rollback,
     })
 }
 
-/// Makes what is missing and rehearses our writes, in one transaction: a file that cannot be served stays as it is. A client
-/// that may only read does neither where nothing is missing; its first write rehearses.
+/// Adds missing parts and rehearses our writes in one transaction, so a file that cannot be served stays as it is. A
+/// client does neither if nothing is missing. Its first write rehearses.
 fn prepare(
     c: &mut Connection,
     path: &Path,
@@ -214,7 +214,7 @@ fn prepare(
     match make_servable(c, path, options).and_then(|()| Ok(c.execute_batch("COMMIT")?)) {
         Ok(()) => Ok(Some(cookie(c)?)),
         Err(error) => {
-            // Some errors end the transaction by themselves.
+            // Some errors end the transaction.
             if !c.is_autocommit() {
                 c.execute_batch("ROLLBACK")?;
             }
@@ -223,8 +223,8 @@ fn prepare(
     }
 }
 
-/// Makes what is missing, provides the tokenizer, and rehearses our writes. A write transaction has to be open; it must be rolled
-/// back if this fails.
+/// Adds missing parts, loads the tokenizer and rehearses our writes. Needs an open write transaction, which must be
+/// rolled back if this fails.
 pub(super) fn make_servable(
     c: &mut Connection,
     path: &Path,
@@ -235,18 +235,18 @@ pub(super) fn make_servable(
     let unknown = rehearsal::unknown_triggers(c)?;
     if !unknown.is_empty() {
         let triggers = unknown.join(", ");
-        tracing::info!(triggers, "the database has triggers that are not known");
+        tracing::info!(triggers, "database has unknown triggers");
     }
     rehearsal::rehearse(c, path)
 }
 
-/// A number that changes with the schema.
+/// The schema cookie, which changes with the schema.
 pub(super) fn cookie(c: &Connection) -> Result<i64, StoreError> {
     let mut statement = c.prepare_cached("PRAGMA schema_version")?;
     Ok(statement.query_row([], |row| row.get(0))?)
 }
 
-/// The database by its name, and by its device and inode as it was opened.
+/// The path of the database, and the device and inode of the opened file.
 #[derive(Clone)]
 pub(super) struct File {
     pub(super) path: PathBuf,
@@ -270,9 +270,9 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     path.metadata().map(|m| (m.dev(), m.ino())).ok()
 }
 
-/// A second connection to a database that is open already.
+/// A further connection to an open database.
 pub(super) fn beside(path: &Path) -> Result<Connection, StoreError> {
-    // Read-write at the file level, so that SQLite can recover the log of a program that died.
+    // Read-write at the file level, so that SQLite can recover the log of a dead program.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(PATIENCE)?;
@@ -281,7 +281,7 @@ pub(super) fn beside(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Plans that do not hang on bound values: else SQLite compiles our statements anew for every row it is asked about.
+/// Makes plans independent of bound values. Otherwise SQLite compiles a statement again for new values.
 pub(super) fn stable_plans(connection: &Connection) -> Result<(), StoreError> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! People who were let in with a pairing code, and those who ask for it.
+//! Stores people who asked for access, their pairing codes, and people who were approved.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
@@ -7,14 +7,14 @@ use crate::clock;
 use crate::domain::Source;
 use crate::store::{Delivery, NewDelivery, Store, StoreError, deliveries};
 
-/// Without letters and digits that look like one another.
+/// No characters that look alike.
 const ALPHABET: &[u8] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const CODE_LENGTH: usize = 8;
-/// How long a code can be used, in seconds.
+/// How long a code is valid, in seconds.
 const CODE_LIVES: f64 = 3600.0;
-/// How long somebody who has got a code gets no other.
+/// How long a person with a code gets no new one, in seconds.
 const ASKS_AGAIN: f64 = 600.0;
-/// Codes that can be used at one time on a platform. One more takes the place of the oldest: strangers who ask keep no other
+/// The number of valid codes per platform. A new code replaces the oldest one, so that strangers cannot block others
 /// from asking.
 const USABLE_AT_ONCE: i64 = 20;
 
@@ -37,7 +37,7 @@ impl Store {
         })
     }
 
-    /// The ids of all people who were let in on a platform.
+    /// The ids of all approved people of a platform.
     pub fn paired(&self, platform: &str) -> Result<Vec<String>, StoreError> {
         self.look(|c| {
             let mut statement = c.prepare_cached(
@@ -50,7 +50,7 @@ impl Store {
         })
     }
 
-    /// Somebody unknown has written. `words` makes what they are told of their code; it is kept with the code.
+    /// Gives an unknown person a code. `words` makes the message with the code, stored in the same transaction.
     pub async fn ask_to_pair(
         &self,
         source: &Source,
@@ -74,7 +74,7 @@ impl Store {
         .await
     }
 
-    /// Lets in whoever got this code. `None`: there is no such code, or it has expired.
+    /// Approves the person who got this code. `None` if the code does not exist or has expired.
     pub async fn approve(
         &self,
         code: &str,
@@ -113,7 +113,7 @@ impl Store {
         .await
     }
 
-    /// Takes back what [`Store::approve`] gave, or a code that is out. False: there is no such person.
+    /// Revokes a person's access or code. False if there is no such person.
     pub async fn forget_person(&self, platform: &str, user_id: &str) -> Result<bool, StoreError> {
         let (platform, user_id) = (platform.to_owned(), user_id.to_owned());
         self.write(move |c| {
@@ -126,7 +126,7 @@ impl Store {
         .await
     }
 
-    /// Everybody who was let in, and those whose code can still be used.
+    /// All approved people, and those with a valid code.
     pub async fn people(&self) -> Result<Vec<Person>, StoreError> {
         self.read(|c| {
             let mut statement = c.prepare_cached(&format!(
@@ -154,23 +154,26 @@ fn person(row: &Row<'_>) -> rusqlite::Result<Person> {
     })
 }
 
-/// A code for this person. `None`: they got one a short time ago.
+/// Makes a code for this person. `None` if they got one recently.
 fn ask(c: &Connection, source: &Source) -> Result<Option<String>, StoreError> {
     let (Some(user_id), now) = (&source.user_id, clock::now()) else {
         return Ok(None);
     };
-    let asked: Option<f64> = c
-        .prepare_cached("SELECT asked_at FROM hermesd_people WHERE platform = ?1 AND user_id = ?2")?
-        .query_row([&source.platform, user_id], |row| row.get(0))
+    let known: Option<(f64, bool)> = c
+        .prepare_cached(
+            "SELECT asked_at, approved_at IS NOT NULL FROM hermesd_people WHERE platform = ?1 AND user_id = ?2",
+        )?
+        .query_row([&source.platform, user_id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    if asked.is_some_and(|asked| asked > now - ASKS_AGAIN) {
+    // An approval can come between the decision about a message and this.
+    if known.is_some_and(|(asked, is_approved)| is_approved || asked > now - ASKS_AGAIN) {
         return Ok(None);
     }
     c.prepare_cached(
         "DELETE FROM hermesd_people WHERE platform = ?1 AND approved_at IS NULL AND (asked_at <= ?2 OR user_id = ?3)",
     )?
     .execute(params![source.platform, now - CODE_LIVES, user_id])?;
-    // Their rows stay, so that they do not get the next code at once.
+    // The rows stay, so that these people do not get the next code at once.
     c.prepare_cached(
         "UPDATE hermesd_people SET code = NULL WHERE platform = ?1 AND code IS NOT NULL AND user_id NOT IN
              (SELECT user_id FROM hermesd_people WHERE platform = ?1 AND code IS NOT NULL
@@ -193,16 +196,49 @@ fn ask(c: &Connection, source: &Source) -> Result<Option<String>, StoreError> {
     Ok(Some(code))
 }
 
-/// From the kernel: a code that can be guessed lets strangers in.
+/// Uses the kernel's random source, because a code must not be guessable.
 fn fresh_code() -> Result<String, StoreError> {
     let mut bytes = [0u8; CODE_LENGTH];
     let mut random = std::fs::File::open("/dev/urandom").map_err(|e| no_randomness(&e))?;
     std::io::Read::read_exact(&mut random, &mut bytes).map_err(|e| no_randomness(&e))?;
-    // The alphabet has 32 letters, so that none is likelier than another.
+    // 32 letters divide 256 evenly, so all are equally likely.
     let letter = |byte: u8| char::from(ALPHABET[usize::from(byte) % ALPHABET.len()]);
     Ok(bytes.into_iter().map(letter).collect())
 }
 
 fn no_randomness(error: &std::io::Error) -> StoreError {
-    StoreError::Conflict(format!("no pairing code can be made: {error}"))
+    StoreError::Conflict(format!("cannot make a pairing code: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ChatType;
+    use crate::store::OpenMode;
+
+    /// The person's message was judged before the approval, and asks for a code after it.
+    #[tokio::test]
+    async fn an_approved_person_gets_no_code() {
+        let home = tempfile::tempdir().unwrap();
+        let store = Store::open(home.path(), OpenMode::Create, &Default::default()).unwrap();
+        let mut source = Source::new("telegram", ChatType::Dm, "5");
+        source.user_id = Some("5".into());
+        let asked = store.ask_to_pair(&source, str::to_owned).await.unwrap();
+        let code = asked.expect("a note").text;
+        store
+            .approve(&code, "welcome")
+            .await
+            .unwrap()
+            .expect("a person");
+        let c = Connection::open(home.path().join("state.db")).unwrap();
+        c.execute("UPDATE hermesd_people SET asked_at = 0", [])
+            .unwrap();
+        assert!(
+            store
+                .ask_to_pair(&source, str::to_owned)
+                .await
+                .unwrap()
+                .is_none()
+        );
+    }
 }

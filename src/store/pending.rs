@@ -1,22 +1,22 @@
-//! Rows that ask for a handoff.
+//! Lists pending handoffs.
 
 use super::{Store, StoreError, lenient};
 use crate::domain::RequestedVia;
 
-/// A row that asks for a handoff.
+/// A row with a pending handoff.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pending {
     pub session_id: String,
     pub platform: String,
-    /// It is to wait for the end of a turn.
+    /// It waits for the end of a turn.
     pub after_turn: bool,
     /// Another program wrote it.
     pub foreign: bool,
 }
 
 impl Store {
-    /// The first pending rows that are `wanted`, the oldest session first. Rows that are not wanted, or cannot be read, take
-    /// no place from those behind them.
+    /// The first pending rows that satisfy `wanted`, the oldest session first. Other rows, and rows that cannot be
+    /// read, do not count towards `limit`.
     pub fn pending_handoffs(
         &self,
         limit: usize,
@@ -37,7 +37,7 @@ impl Store {
             {
                 let pending = lenient::readable_row(row, "sessions", |row| {
                     Ok(Pending {
-                        // A name that is not read exactly could not be claimed.
+                        // A lossily read id could not be claimed.
                         session_id: row.get(0)?,
                         platform: lenient::text(row, 1)?.unwrap_or_default(),
                         after_turn: row.get(2)?,
@@ -50,7 +50,7 @@ impl Store {
         })
     }
 
-    /// How many rows are pending.
+    /// The number of pending rows.
     pub fn pending_count(&self) -> Result<usize, StoreError> {
         self.look(|c| {
             let sql = "SELECT count(*) FROM sessions WHERE handoff_state = 'pending'";

@@ -1,8 +1,8 @@
-//! Tests the plans of all statements of the store against statistics that are stale, wrong or made up.
+//! Tests the query plans of all statements of the store with stale, wrong and invented statistics.
 //!
-//! `sqlite_stat1` belongs to the database, and other programs fill it. Whatever it says, no statement of ours may read
-//! a whole table that grows with use. The statements are taken from the sources of this directory, so that a new one
-//! is tested without being listed anywhere.
+//! `sqlite_stat1` belongs to the database, and other programs fill it. Whatever its content, no statement of ours may
+//! scan a table that grows with use. The test takes the statements from the sources of this directory, so it covers
+//! new ones without a list.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,7 +23,7 @@ const LARGE: [&str; 8] = [
     "hermesd_local_messages",
 ];
 
-/// Statements that read a whole table, or walk through an index, and why they may.
+/// Statements that may scan a table or walk through an index, and why.
 const MAY_SCAN: [(&str, &str); 9] = [
     (
         "SELECT max(id) FROM messages WHERE id <= ?1",
@@ -55,7 +55,7 @@ const MAY_SCAN: [(&str, &str); 9] = [
     ),
     (
         "FROM sessions WHERE source = ?1 AND chat_id = ?2",
-        "a chat gets another id: once in its life",
+        "runs once when a chat gets another id",
     ),
     (
         "ORDER BY id LIMIT ?3",
@@ -63,7 +63,7 @@ const MAY_SCAN: [(&str, &str); 9] = [
     ),
 ];
 
-/// Ways into a table that read few rows however large it is.
+/// Constraints that select few rows of a table of any size.
 const NARROW: [&str; 17] = [
     "(rowid=?)",
     "(id=?)",
@@ -84,7 +84,7 @@ const NARROW: [&str; 17] = [
     "_open",
 ];
 
-/// Contents of `sqlite_stat1`: what they are, and the numbers of an index by its table and its number of columns.
+/// Contents of `sqlite_stat1`: a description, and the numbers of an index by its table and its number of columns.
 type Statistics = (&'static str, fn(&str, usize) -> String);
 
 const STATISTICS: [Statistics; 8] = [
@@ -147,8 +147,8 @@ fn no_statistics_make_a_statement_read_a_whole_table() {
     let found: Vec<String> = found.into_iter().collect();
     assert!(
         found.is_empty(),
-        "These read a whole table. A join or EXISTS by key becomes a subquery for a value; for an index of ours there is \
-         INDEXED BY, for one of Hermes' likelihood() and a unary plus; MAY_SCAN is for what has to.\n{}",
+        "These statements scan a table. Write a join or EXISTS by key as a subquery for a value. For our own indexes use \
+         INDEXED BY, for Hermes' likelihood() and a unary plus. If a statement has to scan, add it to MAY_SCAN.\n{}",
         found.join("\n")
     );
 }
@@ -168,7 +168,7 @@ async fn a_stop_leaves_no_statistics_behind() {
     assert!(!schema::table_exists(&c, "sqlite_stat1").unwrap());
 }
 
-/// What later versions of Hermes add to the schema that we make.
+/// The additions of later Hermes versions to the schema that we create.
 const NEWER: &str = "
     ALTER TABLE sessions ADD COLUMN system_prompt_hash TEXT;
     ALTER TABLE sessions ADD COLUMN title_source TEXT;
@@ -220,7 +220,7 @@ fn pretend(c: &Connection, numbers: fn(&str, usize) -> String) {
     c.execute_batch("ANALYZE sqlite_schema").unwrap();
 }
 
-/// Steps of the plan that read a large table without a narrow way in.
+/// The steps of the plan that read a large table without a narrow constraint.
 fn wide_steps(c: &Connection, sql: &str) -> Vec<String> {
     let mut plan = c
         .prepare(&format!("EXPLAIN QUERY PLAN {sql}"))
@@ -241,7 +241,7 @@ fn wide_steps(c: &Connection, sql: &str) -> Vec<String> {
         let is_large = names
             .iter()
             .any(|(alias, table_name)| alias == table && LARGE.contains(&table_name.as_str()));
-        // Without a constraint: the first or the last entry alone.
+        // A search without a constraint reads only the first or the last entry.
         let is_end = words.next().is_none() && way == "SEARCH";
         let narrow = is_end || NARROW.iter().any(|narrow| step.contains(narrow));
         is_large && matches!(way, "SCAN" | "SEARCH") && (!narrow || step.contains("AUTOMATIC"))
@@ -249,7 +249,7 @@ fn wide_steps(c: &Connection, sql: &str) -> Vec<String> {
     steps.iter().filter(is_wide).cloned().collect()
 }
 
-/// The tables of a statement by the names that it gives them.
+/// The tables of a statement by their aliases.
 fn names(sql: &str) -> Vec<(String, String)> {
     let words: Vec<&str> = sql
         .split(|c: char| c.is_whitespace() || matches!(c, '(' | ')' | ','))
@@ -278,7 +278,7 @@ fn statements() -> Vec<String> {
     for file in std::fs::read_dir(directory).unwrap() {
         let path = file.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        // Statements of these run once, at the start, or are definitions.
+        // These files have definitions, and statements that run once at the start.
         if matches!(
             name.as_str(),
             "schema"
@@ -308,7 +308,7 @@ fn is_statement(text: &str) -> bool {
     matches!(first, "SELECT" | "UPDATE" | "DELETE" | "INSERT" | "WITH")
 }
 
-/// Without comments and quoted quotes, which would be taken for the beginning of a literal.
+/// Removes comments and quoted quotes, which would look like the beginning of a literal.
 fn without_comments(source: &str) -> String {
     let code = source
         .lines()
@@ -316,7 +316,7 @@ fn without_comments(source: &str) -> String {
     code.collect::<Vec<_>>().join("\n").replace("'\"'", "' '")
 }
 
-/// The string literals of a source file, each on one line.
+/// The string literals of a source file, each as one line.
 fn literals(source: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = source;
@@ -344,7 +344,7 @@ fn literals(source: &str) -> Vec<String> {
     found
 }
 
-/// What stands for a placeholder of `format!` in the statements of a file.
+/// The values for a placeholder of `format!` in the statements of a file.
 fn filling(file: &str, name: &str) -> Vec<&'static str> {
     match (file, name) {
         ("deliveries", "OPEN") => vec!["state IN ('pending', 'sending')"],

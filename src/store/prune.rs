@@ -1,5 +1,5 @@
-//! Records of messages that were answered and sent long ago. They are kept to know what comes twice, which no platform sends
-//! again after weeks.
+//! Removes old records of answered and sent messages. The records detect duplicates, and no platform repeats a message
+//! after weeks.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use rusqlite::{Connection, params};
 use super::{Store, StoreError};
 use crate::clock;
 
-/// How long they are kept.
+/// How long records stay.
 pub const KEPT_FOR: Duration = Duration::from_secs(30 * 86_400);
-/// Removed in one transaction: others want to write too.
+/// The rows per transaction. Other jobs have to write in between.
 const AT_ONCE: i64 = 500;
 
-/// Of each table, the rows that ended before `?1`.
+/// The rows of each table that ended before `?1`.
 const TABLES: [(&str, &str); 2] = [
     (
         "hermesd_inbound",
@@ -26,13 +26,13 @@ const TABLES: [(&str, &str); 2] = [
 ];
 
 impl Store {
-    /// Removes what ended longer ago than `kept`. Returns how many rows that were.
+    /// Removes records that ended longer ago than `kept`. Returns their number.
     pub async fn prune(&self, kept: Duration) -> Result<usize, StoreError> {
         let before = clock::now() - kept.as_secs_f64();
         let mut removed = 0;
         for (table, ended) in TABLES {
             let mut behind = 0;
-            // One pass over the table, in portions. Rows that have not ended are passed over.
+            // One pass over the table, in portions. Rows that have not ended are skipped.
             loop {
                 let ids = self.ended_behind(table, ended, before, behind).await?;
                 let Some(last) = ids.last() else { break };
@@ -50,7 +50,7 @@ impl Store {
         Ok(removed)
     }
 
-    /// The next ids behind `behind` that may be removed.
+    /// The next removable ids after `behind`.
     async fn ended_behind(
         &self,
         table: &'static str,

@@ -1,5 +1,5 @@
-//! Threads that read, each with a read-only connection of its own. The daemon's work and the requests of clients have
-//! separate threads: neither waits for the other, and neither waits for tokio's blocking pool.
+//! Runs reads on threads of their own, each with a read-only connection. The daemon and its clients have separate
+//! threads, so neither waits for the other or for tokio's blocking pool.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,17 +13,17 @@ use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 
 use super::StoreError;
-use super::open::{self, File, Journal};
+use super::open::{self, File, JournalMode};
 
 const DAEMON_THREADS: usize = 3;
-/// One more than a single connection may keep busy (`control::limits`).
+/// One more than a single connection may use (`control::limits`).
 const CLIENT_THREADS: usize = 4;
-/// Steps of a statement between two checks whether the caller still waits for it.
+/// The steps of a statement between two checks whether the caller still waits.
 const STEPS: i32 = 1000;
-/// How long closing waits for a read that it has interrupted: a single step may take long.
+/// How long closing waits for interrupted reads. A single step may take long.
 const LAST_READS: Duration = Duration::from_secs(1);
 
-/// Which threads a read uses.
+/// The threads for a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ReadsFor {
     Daemon,
@@ -32,15 +32,15 @@ pub(super) enum ReadsFor {
 
 pub(super) struct Readers {
     file: File,
-    journal: Journal,
-    /// Connections for [`Readers::look`]. `None`: the store is closed.
+    journal: JournalMode,
+    /// Connections for [`Readers::look`]. `None` if the store is closed.
     idle: Mutex<Option<Vec<Connection>>>,
     daemon: Pool,
     clients: Pool,
 }
 
 impl Readers {
-    pub(super) fn new(file: File, journal: Journal) -> Readers {
+    pub(super) fn new(file: File, journal: JournalMode) -> Readers {
         Readers {
             journal,
             idle: Mutex::new(Some(Vec::new())),
@@ -50,8 +50,7 @@ impl Readers {
         }
     }
 
-    /// Runs `work` on a thread of its class. A caller that is dropped ends it: before it starts, or in the middle of its
-    /// statement.
+    /// Runs `work` on a reader thread. Dropping the future cancels it, even in the middle of a statement.
     pub(super) async fn run<T, F>(&self, reads_for: ReadsFor, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
@@ -61,7 +60,7 @@ impl Readers {
             ReadsFor::Daemon => &self.daemon,
             ReadsFor::Clients => &self.clients,
         };
-        // Lives as long as this future.
+        // Exists as long as this future.
         let waits = Arc::new(());
         let wanted = Arc::downgrade(&waits);
         let (reply, answer) = oneshot::channel();
@@ -73,9 +72,9 @@ impl Readers {
         answer.await.map_err(|_| StoreError::Closed)?
     }
 
-    /// The same on the caller's own thread: for looks at single rows by their key, which take less time than handing them
-    /// to another thread. With a log, a reader never waits for a writer. Without one it may, and the thread is then no
-    /// longer one of those that all other work needs.
+    /// Runs `work` on the calling thread. For single rows by their key, which take less time than waking another
+    /// thread. With a log, a reader never waits for a writer. Without one it may, so tokio then moves other tasks off
+    /// this thread.
     pub(super) fn look<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
@@ -91,7 +90,7 @@ impl Readers {
             Some(connection) => connection,
             None => connect(&self.file)?,
         };
-        let result = match self.journal == Journal::Rollback && can_step_aside() {
+        let result = match self.journal == JournalMode::Rollback && can_block_in_place() {
             true => tokio::task::block_in_place(|| work(&connection)),
             false => work(&connection),
         };
@@ -103,7 +102,7 @@ impl Readers {
         result
     }
 
-    /// Closes the connections. Reads in progress are interrupted, and any later read fails.
+    /// Closes the connections. Interrupts reads in progress. Later reads fail.
     pub(super) fn close(&self) {
         if let Ok(mut idle) = self.idle.lock() {
             idle.take();
@@ -115,7 +114,7 @@ impl Readers {
 
 type Job = Box<dyn FnOnce(&mut Reader) + Send>;
 
-/// Threads that start when they are first needed and end with the store.
+/// Threads that start on demand and end with the store.
 struct Pool {
     name: &'static str,
     most: usize,
@@ -126,7 +125,7 @@ struct Shared {
     file: File,
     state: Mutex<State>,
     work: Condvar,
-    /// The store closes: a read in progress ends.
+    /// Interrupts reads in progress, because the store closes.
     closing: Arc<AtomicBool>,
 }
 
@@ -173,9 +172,9 @@ impl Pool {
             let thread = std::thread::Builder::new().name(self.name.into());
             match thread.spawn(move || serve(&shared)) {
                 Ok(thread) => state.threads.push(thread),
-                // Without any thread it would wait for ever; its caller hears that the store is closed.
+                // Without any thread the job would wait for ever. Dropping it returns `Closed` to its caller.
                 Err(error) if state.threads.is_empty() => {
-                    tracing::error!(%error, "no thread to read the database with");
+                    tracing::error!(%error, "cannot start a thread for reading the database");
                     state.waiting.clear();
                 }
                 Err(_) => {}
@@ -185,8 +184,8 @@ impl Pool {
 }
 
 impl Pool {
-    /// Ends the threads. Callers that still wait hear that the store is closed. A thread that does not heed the
-    /// interruption is left to itself: a stop must not wait for it.
+    /// Ends the threads. Waiting callers get `Closed`. A thread that ignores the interruption is abandoned, because a
+    /// stop must not wait for it.
     fn close(&self) {
         let mut state = self.shared.state();
         state.closed = true;
@@ -208,7 +207,7 @@ impl Drop for Pool {
     }
 }
 
-/// The life of one thread.
+/// The loop of one thread.
 fn serve(shared: &Shared) {
     let mut reader = Reader {
         file: shared.file.clone(),
@@ -227,7 +226,7 @@ fn serve(shared: &Shared) {
             continue;
         };
         drop(state);
-        // A panic costs the job, whose caller hears that nothing answers; the thread and its connection start afresh.
+        // A panic loses only the job: its caller gets `Closed`, and the connection is replaced.
         if catch_unwind(AssertUnwindSafe(|| job(&mut reader))).is_err() {
             reader.connection = None;
         }
@@ -264,23 +263,23 @@ impl Reader {
     }
 }
 
-fn can_step_aside() -> bool {
+fn can_block_in_place() -> bool {
     Handle::try_current()
         .is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread)
 }
 
 fn connect(file: &File) -> Result<Connection, StoreError> {
-    // SQLite would take the other file's index of the log for its own and cut it short under the writer, which dies of it.
+    // SQLite would take the other file's log index for its own and truncate it, which kills the writer.
     if file.path.exists() && file.is_replaced() {
         return Err(StoreError::Replaced(file.path.clone()));
     }
     let connection = open::beside(&file.path)?;
-    // Half a megabyte each: what they read once is seldom read again.
+    // A small cache (512 KiB), because readers seldom read the same pages again.
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -512;")?;
     Ok(connection)
 }
 
-/// Only debug builds have it: with `HERMESD_FAIL_READS` set, reads fail while there is a file `unreadable` in the home.
+/// Makes reads fail in tests: in debug builds, with `HERMESD_FAIL_READS` set, while the home has a file `unreadable`.
 #[cfg(debug_assertions)]
 fn fails_for_a_test(file: &File) -> bool {
     std::env::var_os("HERMESD_FAIL_READS").is_some()
@@ -306,10 +305,13 @@ mod tests {
         let home = tempfile::tempdir().expect("a directory");
         let path = home.path().join("state.db");
         Connection::open(&path).expect("a database");
-        (home, Arc::new(Readers::new(File::new(path), Journal::Wal)))
+        (
+            home,
+            Arc::new(Readers::new(File::new(path), JournalMode::Wal)),
+        )
     }
 
-    /// A read that says when it has begun, and would end in hours.
+    /// A read that reports its start and would take hours.
     fn endless(
         readers: &Arc<Readers>,
         reads_for: ReadsFor,
@@ -343,7 +345,7 @@ mod tests {
             tokio::task::block_in_place(|| begun.recv()).expect("a read that begins");
         }
         assert_eq!(answers(&readers, ReadsFor::Daemon).await, 42);
-        // Those that wait are gone with their callers, those that run are interrupted.
+        // Waiting reads end with their callers. Running reads are interrupted.
         for task in tasks {
             task.abort();
         }

@@ -1,5 +1,5 @@
-//! A rehearsal of our writes, which are undone at once. It shows whether a file can be served, whatever version its schema
-//! has: a new column that must be set, a trigger that refuses a row, a tokenizer that is missing.
+//! Rehearses our writes on Hermes' tables and undoes them. This shows whether a file can be served, whatever its
+//! schema version: a new column may be mandatory, a trigger may refuse a row, a tokenizer may be missing.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -15,11 +15,11 @@ use crate::clock;
 use crate::domain::transcript::Role;
 use crate::domain::{ChatType, Source};
 
-/// A word that stands in no message.
+/// A word that no message contains.
 const WORD: &str = "hermesdrehearsesitswrites";
-/// The scope and the key of a chat that does not exist.
+/// The scope and key of a chat that does not exist.
 const NOWHERE: &str = "hermesd:rehearsal";
-/// The triggers that Hermes puts on the tables that we write. Others are logged.
+/// Hermes' triggers on the tables that we write. Others are logged.
 const KNOWN_TRIGGERS: [&str; 13] = [
     "messages_fts_insert",
     "messages_fts_delete",
@@ -36,15 +36,15 @@ const KNOWN_TRIGGERS: [&str; 13] = [
     "messages_display_visibility_update",
 ];
 
-/// Writes to Hermes' tables once as we do later, and undoes that. A write transaction has to be open. A damaged full-text
-/// index is no reason to refuse a file: the writer does without it.
+/// Writes to Hermes' tables as the daemon does, and undoes it. Needs an open write transaction. A damaged full-text
+/// index does not make a file unservable, because the writer can detach the index.
 pub(super) fn rehearse(c: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let statement = Arc::<Mutex<String>>::default();
     let traced = statement.clone();
     c.trace_v2(
         TraceEventCodes::SQLITE_TRACE_STMT,
         Some(move |event: TraceEvent<'_>| {
-            // The statements of triggers come as comments, and the index has statements of its own.
+            // Statements of triggers are traced as comments, and the index has statements of its own.
             if let (TraceEvent::Stmt(_, sql), Ok(mut last)) = (event, traced.lock())
                 && !sql.starts_with("--")
                 && !sql.contains("'main'.")
@@ -71,7 +71,7 @@ pub(super) fn rehearse(c: &mut Connection, path: &Path) -> Result<(), StoreError
     outcome.map_err(|(error, statement)| refusal(path, error, &statement))
 }
 
-/// Triggers on the tables that we write that are not known. They are served if the rehearsal passes.
+/// Unknown triggers on the tables that we write. The file is served if the rehearsal passes.
 pub(super) fn unknown_triggers(c: &Connection) -> Result<Vec<String>, StoreError> {
     let mut statement = c.prepare(
         "SELECT name FROM sqlite_master WHERE type = 'trigger'
@@ -92,7 +92,7 @@ fn undone(
     let unnamed = |error: rusqlite::Error| (StoreError::from(error), String::new());
     c.execute_batch("SAVEPOINT rehearsal").map_err(unnamed)?;
     let outcome = work(c);
-    // Some errors end the transaction by themselves.
+    // Some errors end the transaction.
     if !c.is_autocommit() {
         c.execute_batch("ROLLBACK TO rehearsal; RELEASE rehearsal")
             .map_err(unnamed)?;
@@ -120,7 +120,7 @@ fn writes(c: &Connection) -> Result<(), StoreError> {
         NewMessage::reply(WORD),
     ];
     let rows = messages::append(c, &id, &said)?;
-    messages::put_in_place(c)?;
+    messages::insert_staged(c)?;
     check_counters(c, &id, said.len())?;
     check_index(c, rows[0])?;
     retract::retract_rows(c, &id, &rows)?;
@@ -133,7 +133,7 @@ fn writes(c: &Connection) -> Result<(), StoreError> {
     turn_leases::rehearse(c, &id)?;
     let chat = Source::new("local", ChatType::Dm, NOWHERE);
     binding::bind(c, NOWHERE, NOWHERE, &id, &chat, None)?;
-    // The next one ends the first.
+    // Binding the second session ends the first.
     let next = create(c, None)?;
     binding::bind(c, NOWHERE, NOWHERE, &next, &chat, None)?;
     sessions::reopen(c, &id)?;
@@ -155,7 +155,7 @@ fn create(c: &Connection, title: Option<&str>) -> Result<String, StoreError> {
     sessions::create(c, &new)
 }
 
-/// Who appends a message counts it. A trigger that counts as well would make it two.
+/// The program that appends a message counts it. A trigger that counts too would count twice.
 fn check_counters(c: &Connection, id: &str, messages: usize) -> Result<(), StoreError> {
     let counted: (i64, i64) = c.query_row(
         "SELECT message_count, tool_call_count FROM sessions WHERE id = ?1",
@@ -170,7 +170,7 @@ fn check_counters(c: &Connection, id: &str, messages: usize) -> Result<(), Store
     }
 }
 
-/// What is appended can be found, where an index is kept.
+/// Checks that the index finds a new message, if triggers fill it.
 fn check_index(c: &Connection, row: i64) -> Result<(), StoreError> {
     if !fulltext::is_filled(c)? {
         return Ok(());
@@ -181,12 +181,12 @@ fn check_index(c: &Connection, row: i64) -> Result<(), StoreError> {
     match found {
         true => Ok(()),
         false => Err(StoreError::Conflict(
-            "the full-text index does not take in a new message".into(),
+            "the full-text index does not accept a new message".into(),
         )),
     }
 }
 
-/// An error that a later try may not meet says nothing about the file.
+/// Converts an error to a refusal of the file. A transient error says nothing about the file, so it stays as it is.
 fn refusal(path: &Path, error: StoreError, statement: &str) -> StoreError {
     let path = path.to_owned();
     match error {

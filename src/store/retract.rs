@@ -1,4 +1,4 @@
-//! Taking rows out of a live transcript: those of a handoff that failed, and a person's last words when they try again.
+//! Retracts rows from a live transcript: those of a failed handoff, and the last turn before a retry.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -8,14 +8,14 @@ use super::{StoreError, lenient, turns};
 use crate::domain::Reply;
 use crate::domain::transcript::Content;
 
-/// What a handoff said in a transcript, so that it can be taken back.
+/// The rows of a handoff's notice and reply, for retracting them.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub(super) struct Said {
     rows: Vec<i64>,
-    /// The words of the first row, by which a copy of it is found.
+    /// The text of the first row, by which a copy of it is found.
     #[serde(default)]
     notice: Option<String>,
-    /// The counters that were NULL before.
+    /// Whether the counters were NULL before.
     #[serde(default)]
     no_message_count: bool,
     #[serde(default)]
@@ -31,7 +31,7 @@ impl Said {
         }
     }
 
-    /// From the journal, whose older rows hold the row ids alone.
+    /// Parses the journal's column. Older rows have only the row ids.
     pub(super) fn parse(text: &str) -> Option<Said> {
         let rows = |text| {
             serde_json::from_str(text).map(|rows| Said {
@@ -43,7 +43,7 @@ impl Said {
     }
 }
 
-/// A notice to the agent and its answer.
+/// Appends a notice to the agent and its answer.
 pub(super) fn say(
     c: &Connection,
     session_id: &str,
@@ -68,8 +68,8 @@ pub(super) fn say(
     Ok(said)
 }
 
-/// Takes it out of the live transcript and out of the counters without erasing it, as a rewind does. Rows that a compaction has
-/// replaced by copies are taken out by their copies. False: a compaction left no copy, so the words may stand in its summary.
+/// Marks the rows inactive and corrects the counters, as a rewind does. If a compaction has replaced rows by copies,
+/// the copies are retracted too. False if a compaction left no copy: then its summary may contain the words.
 pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<bool, StoreError> {
     let mut rows = said.rows.clone();
     let mut complete = true;
@@ -81,7 +81,7 @@ pub(super) fn retract(c: &Connection, session_id: &str, said: &Said) -> Result<b
         complete = !copies.is_empty();
         rows.extend(copies);
     }
-    take_out(c, session_id, &rows, said)?;
+    deactivate(c, session_id, &rows, said)?;
     Ok(complete)
 }
 
@@ -91,10 +91,10 @@ pub(super) fn retract_rows(
     session_id: &str,
     rows: &[i64],
 ) -> Result<(), StoreError> {
-    take_out(c, session_id, rows, &Said::default())
+    deactivate(c, session_id, rows, &Said::default())
 }
 
-/// Whether a compaction, or an agent that writes its rows anew, has put others in the place of some of these rows.
+/// Whether a compaction, or an agent that rewrites its rows, has replaced some of these rows.
 fn replaced(c: &Connection, session_id: &str, said: &Said) -> Result<bool, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT COALESCE(compacted, 0) <> 0 FROM messages WHERE id = ?1 AND session_id = ?2",
@@ -107,11 +107,16 @@ fn replaced(c: &Connection, session_id: &str, said: &Said) -> Result<bool, Store
             return Ok(true);
         }
     }
-    // The agent wrote the rows and they were not found when it ended.
+    // The agent wrote the rows, and they were not found at the end of the turn.
     Ok(said.rows.is_empty() && said.notice.is_some())
 }
 
-fn take_out(c: &Connection, session_id: &str, rows: &[i64], said: &Said) -> Result<(), StoreError> {
+fn deactivate(
+    c: &Connection,
+    session_id: &str,
+    rows: &[i64],
+    said: &Said,
+) -> Result<(), StoreError> {
     let mut taken = 0;
     for row in rows {
         taken += c.execute(
@@ -136,11 +141,11 @@ fn take_out(c: &Connection, session_id: &str, rows: &[i64], said: &Said) -> Resu
     Ok(())
 }
 
-/// What Hermes' summaries of a compacted conversation have in them.
+/// Texts that identify Hermes' summaries of a compacted conversation.
 const SUMMARY_MARKS: [&str; 2] = ["[CONTEXT COMPACTION", "[CONTEXT SUMMARY]:"];
 
-/// Takes the last words that a person said, and all that came after them, out of the live transcript; as a rewind does.
-/// Returns the words. `None`: there are none, or a summary of what was said before stands in their place or behind them.
+/// Marks the last words of a person and all later rows inactive, as a rewind does. Returns the words. `None` if there
+/// are none, or if a summary is among these rows.
 pub(super) fn rewind_last(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
     let person = match features::has(c, Feature::DisplayKind)? {
         true => "role = 'user' AND COALESCE(display_kind, '') = ''",

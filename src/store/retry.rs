@@ -1,4 +1,4 @@
-//! Waiting for a database that is locked or a disk that is full: nothing that was said is lost for that.
+//! Retries while the database is locked or the disk is full, so that no turn is lost because of that.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::store::StoreError;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Does `work` until the store takes it or refuses for good. [`StoreError::Cancelled`]: the daemon stops first.
+/// Repeats `work` until it succeeds or fails with a lasting error. [`StoreError::Cancelled`] if `stop` comes first.
 pub(crate) async fn retry_while_busy<T, F>(
     stop: &CancellationToken,
     mut work: impl FnMut() -> F,
@@ -21,7 +21,7 @@ where
     loop {
         match work().await {
             Err(error) if error.is_transient() => {
-                tracing::warn!(%error, "a turn waits for the database");
+                tracing::warn!(%error, "waiting for the database");
             }
             outcome => return outcome,
         }

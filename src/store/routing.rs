@@ -1,6 +1,6 @@
-//! Which session a chat is on: rows of `gateway_routing`, and the older mirror in `sessions/sessions.json`.
+//! Stores which session a chat is on: in rows of `gateway_routing`, and in the older file `sessions/sessions.json`.
 //!
-//! The table is the truth. The file is read for keys that the table lacks, and where it exists it is kept in step.
+//! The table is authoritative. The file is read for keys that the table lacks, and changes are mirrored to it.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -21,11 +21,11 @@ use crate::store::handoff_log::Changed;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bound {
     pub session_id: String,
-    /// It was made for this.
+    /// The session was created for this chat.
     pub fresh: bool,
 }
 
-/// The keys that `sessions.json` has still to learn of, and the right to write it.
+/// The keys that `sessions.json` does not have yet, and the lock for writing it.
 #[derive(Default)]
 pub(super) struct Mirror {
     changed: Mutex<BTreeSet<String>>,
@@ -44,7 +44,7 @@ impl Mirror {
 }
 
 impl Store {
-    /// The session that a chat is on, by its key.
+    /// The session in a chat's routing entry.
     pub async fn bound_session(&self, key: &str) -> Result<Option<String>, StoreError> {
         let (scope, wanted) = (self.scope(), key.to_owned());
         let entry = self.read(move |c| entry(c, &scope, &wanted)).await?;
@@ -55,7 +55,7 @@ impl Store {
         Ok(entry.as_ref().and_then(named))
     }
 
-    /// The live end of the session that a chat is on. `None`: it is on none, or on one that is gone.
+    /// The tip of the session that a chat is on. `None` if it is on none, or if the session does not exist.
     pub async fn live_session(&self, key: &str) -> Result<Option<String>, StoreError> {
         match self.bound_session(key).await? {
             Some(id) => self.read(move |c| live(c, Some(id))).await,
@@ -63,7 +63,7 @@ impl Store {
         }
     }
 
-    /// Puts a chat that has no session, or whose session is gone, on a new one. Somebody who was faster is respected.
+    /// Binds a chat without an existing session to a new one. If the chat got a session meanwhile, returns that one.
     pub async fn bind_fresh_session(
         &self,
         key: &str,
@@ -87,7 +87,7 @@ impl Store {
         .await
     }
 
-    /// Puts a chat on a new session. The one that it was on ends for good; its id is returned with the new one's.
+    /// Binds a chat to a new session and ends the one before. Returns the ids of both.
     pub async fn start_anew(
         &self,
         key: &str,
@@ -99,7 +99,7 @@ impl Store {
             let before = entry(c, changed.scope, &key)?;
             let before = before.as_deref().and_then(session_of);
             let before = live_row(c, before.or_else(|| mirrored.clone()))?;
-            // One that is on its way to another chat goes on there.
+            // A session that is moving to another chat continues there.
             let before = before.filter(|session| earlier::is_at(session, &key));
             let before = before.map(|session| session.id);
             if let Some(id) = &before {
@@ -111,7 +111,7 @@ impl Store {
         .await
     }
 
-    /// The entry of the older file, for keys that the table lacks.
+    /// The entry in `sessions.json`, for keys that the table lacks.
     pub(super) async fn mirrored(&self, key: &str) -> Option<Value> {
         let (path, key) = (self.mirror_path(), key.to_owned());
         if !path.exists() {
@@ -126,8 +126,8 @@ impl Store {
         Path::new(&self.inner.scope).join("sessions.json")
     }
 
-    /// Brings `sessions.json` in step with the table for one key, where the file exists. A fault there is logged and
-    /// nothing more: the table is the truth, and no conversation hangs on the mirror.
+    /// Copies one key from the table to `sessions.json`, if the file exists. An error is only logged, because the
+    /// table is authoritative.
     pub(super) async fn mirror(&self, key: &str) {
         let path = self.mirror_path();
         if !path.exists() {
@@ -135,7 +135,7 @@ impl Store {
         }
         let mirror = &self.inner.mirror;
         mirror.locked(|changed| changed.insert(key.to_owned()));
-        // Many bindings at once share one rewrite: whoever gets here first does it for all that wait.
+        // Concurrent bindings share one rewrite: the first task writes the keys of all that wait.
         let _writing = mirror.writing.lock().await;
         let keys = mirror.locked(std::mem::take);
         if keys.is_empty() {
@@ -159,10 +159,7 @@ impl Store {
             Err(e) => Err(e),
         };
         if let Err(error) = outcome {
-            tracing::warn!(
-                error,
-                "sessions.json could not be kept in step with the routing table"
-            );
+            tracing::warn!(error, "cannot update sessions.json from the routing table");
         }
     }
 }
@@ -199,7 +196,7 @@ fn rewrite_mirror(path: &Path, entries: Vec<(Option<String>, String)>) -> std::i
     Ok(())
 }
 
-/// Makes a session for a chat and puts the chat on it.
+/// Creates a session for a chat and binds the chat to it.
 fn fresh(
     c: &Connection,
     changed: &mut Changed<'_>,
@@ -238,12 +235,12 @@ fn named(entry: &Value) -> Option<String> {
     entry.get("session_id")?.as_str().map(str::to_owned)
 }
 
-/// The live end of a session, if it exists.
+/// The tip of a session, if it exists.
 pub(super) fn live(c: &Connection, id: Option<String>) -> Result<Option<String>, StoreError> {
     Ok(live_row(c, id)?.map(|session| session.id))
 }
 
-/// The row of the live end of a session.
+/// The row of a session's tip.
 pub(super) fn live_row(c: &Connection, id: Option<String>) -> Result<Option<Session>, StoreError> {
     let Some(id) = id else { return Ok(None) };
     sessions::by_id(c, &sessions::tip(c, &id)?)

@@ -1,6 +1,7 @@
-//! The tables: Hermes' own, of which we make or complete what we use, and ours beside them.
+//! Defines the tables: Hermes' own, as far as we use them, and ours.
 //!
-//! Additive only: nothing of Hermes' is dropped, renamed, retyped or rewritten, and its `schema_version` stays as it is.
+//! Changes of Hermes' schema are additive: nothing is dropped, renamed, retyped or rewritten, and its `schema_version`
+//! stays as it is.
 
 use std::path::Path;
 
@@ -8,9 +9,9 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::{StoreError, fulltext, numbered};
 
-/// The newest `schema_version` that this was tested with. A newer one is served all the same.
+/// The newest tested `schema_version`. A newer one is served too.
 pub(super) const NEWEST_TESTED_SCHEMA: i64 = 30;
-/// The `schema_version` of the files that we make: that of Hermes 0.19, which every later one upgrades.
+/// The `schema_version` of files that we create: that of Hermes 0.19, which every later Hermes upgrades.
 pub const HERMES_SCHEMA_VERSION: i64 = 22;
 /// The version of our own tables.
 pub(super) const OWN_SCHEMA_VERSION: i64 = 5;
@@ -133,7 +134,7 @@ const HERMES_TABLES: [Table; 6] = [
     },
 ];
 
-/// Made after the columns, since older files lack some of them. Same names as Hermes', so that it does not make them twice.
+/// Created after the columns, because older files lack some. The names are Hermes', so Hermes does not repeat them.
 const HERMES_INDEXES: &str = "
 CREATE INDEX IF NOT EXISTS idx_sessions_source ON sessions(source);
 CREATE INDEX IF NOT EXISTS idx_sessions_source_id ON sessions(source, id);
@@ -150,7 +151,7 @@ CREATE INDEX IF NOT EXISTS idx_messages_platform_msg_id
 CREATE INDEX IF NOT EXISTS idx_compression_locks_expires ON compression_locks(expires_at);
 ";
 
-/// Only for a fresh file: in an old one, titles that were never unique are Hermes' to sort out.
+/// Only for a new file. In an old file titles may not be unique, which is left to Hermes.
 const TITLE_INDEX: &str = "CREATE UNIQUE INDEX IF NOT EXISTS idx_sessions_title_unique ON sessions(title) WHERE title IS NOT NULL;";
 
 const OWN_TABLES: &str = "
@@ -293,7 +294,7 @@ CREATE TABLE IF NOT EXISTS hermesd_local_messages (
 CREATE INDEX IF NOT EXISTS hermesd_local_messages_thread ON hermesd_local_messages(chat_id, thread_id, id);
 ";
 
-/// The times of a handoff's stages had a table of their own once.
+/// In version 1 the times of stages had their own table.
 const FROM_VERSION_1: &str = "
 ALTER TABLE hermesd_handoffs ADD COLUMN stages TEXT;
 UPDATE hermesd_handoffs SET stages =
@@ -305,11 +306,11 @@ DROP INDEX hermesd_deliveries_handoff;
 DROP INDEX hermesd_deliveries_open;
 ";
 
-/// A handoff could not wait for the end of a turn once.
+/// In version 2 a handoff could not wait for the end of a turn.
 const FROM_VERSION_2: &str =
     "ALTER TABLE hermesd_handoffs ADD COLUMN after_turn INTEGER NOT NULL DEFAULT 0;";
 
-/// Only the embedded platform could be sent to once.
+/// In version 3 the embedded platform was the only one.
 const FROM_VERSION_3: &str = "
 ALTER TABLE hermesd_handoffs ADD COLUMN opening INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE hermesd_deliveries ADD COLUMN extra TEXT;
@@ -317,13 +318,13 @@ ALTER TABLE hermesd_inbound ADD COLUMN files TEXT;
 ALTER TABLE hermesd_inbound ADD COLUMN draft TEXT;
 ";
 
-/// A terminal that left during a handoff was forgotten once.
+/// In version 4 a terminal that left during a handoff was not recorded.
 const FROM_VERSION_4: &str = "
 ALTER TABLE hermesd_terminals ADD COLUMN left_because TEXT;
 ALTER TABLE hermesd_terminals ADD COLUMN interrupted INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// Makes what is missing, in the transaction that is open. An up-to-date file is only read.
+/// Adds missing parts, in the open transaction. A complete file is only read.
 pub(super) fn bring_up(connection: &Connection) -> Result<(), StoreError> {
     match is_complete(connection)? {
         true => Ok(()),
@@ -388,7 +389,7 @@ fn make_missing(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether nothing is missing. Our indexes on Hermes' tables go when Hermes makes such a table anew.
+/// Whether nothing is missing. Our indexes on a table of Hermes vanish if Hermes creates the table again.
 pub(super) fn is_complete(connection: &Connection) -> Result<bool, StoreError> {
     if !table_exists(connection, "hermesd_schema")? {
         return Ok(false);
@@ -438,7 +439,7 @@ pub(super) fn table_exists(connection: &Connection, name: &str) -> Result<bool, 
     Ok(connection.query_row(sql, [name], |row| row.get(0))?)
 }
 
-/// Why this file is not one that Hermes or we made, if it is not. An empty database is nobody's yet.
+/// Why neither Hermes nor hermesd can have made this file, if so. An empty database is accepted.
 pub(super) fn objection(
     connection: &Connection,
     path: &Path,
@@ -449,7 +450,7 @@ pub(super) fn objection(
             why,
         }))
     };
-    // `application_id` is no evidence: Hermes 0.21 gives each file a number of its own.
+    // `application_id` is not evidence: Hermes 0.21 gives each file a number of its own.
     let tables: i64 = connection.query_row(
         "SELECT count(*) FROM sqlite_master WHERE type = 'table'",
         [],

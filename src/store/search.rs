@@ -1,15 +1,15 @@
-//! Finding words in what was said, by way of Hermes' full-text indexes.
+//! Searches messages, with Hermes' full-text indexes if they are usable.
 
 use rusqlite::{Connection, Row};
 
 use super::features::{self, Feature};
 use super::{Store, StoreError, fulltext, lenient, schema};
 
-/// How the words that were found are marked, as Hermes does it.
+/// The marks around a match, as in Hermes.
 const MARKS: (&str, &str) = (">>>", "<<<");
-/// Characters on each side of what was found without an index.
+/// Characters on each side of a match that was found without an index.
 const AROUND: usize = 60;
-/// Messages that are looked at in one statement without an index.
+/// The messages per statement in a search without an index.
 const AT_ONCE: i64 = 10_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -19,16 +19,16 @@ pub struct Hit {
     pub source: String,
     pub message_id: i64,
     pub role: String,
-    /// Set where a program said it and not a person.
+    /// The kind of note, if a program wrote the message.
     pub display_kind: Option<String>,
     pub timestamp: f64,
-    /// A piece of the message, with what was found between `>>>` and `<<<`.
+    /// A part of the message, with the match between `>>>` and `<<<`.
     pub snippet: String,
 }
 
 impl Store {
-    /// Messages that hold all the words (or phrases), the best match first. A word may end in `*`. What was rewound is
-    /// left out; what compression has archived is found.
+    /// Messages that contain all words (or phrases), the best match first. A word may end in `*`. Finds rows that
+    /// compression has archived, but not rewound rows.
     pub async fn search(&self, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
         let words: Vec<String> = words
             .iter()
@@ -43,7 +43,7 @@ impl Store {
 }
 
 fn search(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
-    // One that Hermes is still building lacks the older messages.
+    // An index that Hermes is still building lacks older messages.
     if fulltext::is_stale(c)? || fulltext::meta(c, "fts_rebuild_high_water")?.is_some() {
         return containing(c, words, limit);
     }
@@ -59,8 +59,8 @@ fn by_index(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, 
     if indexed("messages_fts")? {
         hits = matching(c, "messages_fts", &query(words), limit)?;
     }
-    // Whole words were not found; parts of words may be, from three letters on, which is also how languages that do
-    // not put spaces between their words are searched.
+    // No whole words match. Parts of words may, from three characters on. Languages without spaces between words are
+    // searched this way too.
     let short = words.iter().any(|word| plain(word).chars().count() < 3);
     if hits.is_empty() && !short && indexed("messages_fts_trigram")? {
         let parts: Vec<String> = words.iter().map(|word| plain(word).to_owned()).collect();
@@ -77,7 +77,7 @@ fn plain(word: &str) -> &str {
     word.trim_end_matches('*')
 }
 
-/// Every word quoted, so that nothing in it is taken for the index's own language.
+/// Quotes every word, so that no word is read as query syntax.
 fn query(words: &[String]) -> String {
     let quoted = |word: &String| {
         let star = if word.ends_with('*') { "*" } else { "" };
@@ -86,13 +86,13 @@ fn query(words: &[String]) -> String {
     words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Of a row of `messages`. Subqueries, since each is one look into an index whatever the statistics say of a join.
+/// Columns of a row of `messages`. Subqueries, because they use their index whatever the statistics say.
 const COLUMNS: &str = "session_id, (SELECT title FROM sessions WHERE id = messages.session_id),
                        (SELECT source FROM sessions WHERE id = messages.session_id), id, role, timestamp";
-/// What rewinding took out is not found; what compression has archived is.
+/// Rows that compression has archived are found. Rewound rows are not.
 const FINDABLE: &str = "(active = 1 OR compacted = 1)";
 
-/// The kind of a row, and what keeps rows that are for the model alone from being found. For files that know such rows.
+/// The kind of a row, and the condition that hides rows for the model alone. For files with these columns.
 const KINDS: (&str, &str) = (
     "display_kind",
     "COALESCE(display_kind, '') <> 'hidden'
@@ -131,8 +131,8 @@ fn matching(
     Ok(hits)
 }
 
-/// Without an index: every message is looked at, the newest first. Some at a time, since a database without a log takes no
-/// commit while a statement reads it.
+/// Searches without an index: scans all messages, the newest first. In portions, because a database without a log
+/// accepts no commit while a statement reads it.
 fn containing(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>, StoreError> {
     let mut newest = c.prepare_cached("SELECT max(id) FROM messages WHERE id <= ?1")?;
     let mut newest_up_to = |id: i64| newest.query_row([id], |row| row.get::<_, Option<i64>>(0));
@@ -150,7 +150,7 @@ fn containing(c: &Connection, words: &[String], limit: usize) -> Result<Vec<Hit>
     Ok(hits)
 }
 
-/// The same among the messages after the first id, up to the last.
+/// The same for messages with ids above `after`, up to `last`.
 fn containing_among(
     c: &Connection,
     words: &[String],
@@ -162,7 +162,7 @@ fn containing_among(
         .collect();
     let conditions = conditions.join(" AND ");
     let (kind, shown) = kinds(c)?;
-    // A little more than is shown, so that it shows where something was cut off.
+    // More than is shown, so that the cuts are visible.
     let before = 2 * AROUND;
     let piece = 2 * before + words.first().map_or(0, |word| word.chars().count());
     let mut statement = c.prepare(&format!(
@@ -178,9 +178,9 @@ fn containing_among(
     Ok(hits)
 }
 
-/// The surroundings of the first place where `word` stands, marked.
+/// The surroundings of the first occurrence of `word`, with marks.
 fn cut_out(text: &str, word: &str) -> String {
-    // Written otherwise, in capitals say: then the beginning has to do.
+    // The case may differ. Then the beginning is shown.
     let Some(at) = text.find(word) else {
         return text.chars().take(2 * AROUND).collect();
     };

@@ -1,4 +1,4 @@
-//! Rows of `sessions`: finding, listing, making and ending them.
+//! Finds, lists, creates and ends rows of `sessions`.
 
 use std::path::PathBuf;
 
@@ -10,18 +10,18 @@ use super::{Store, StoreError, lenient, lineage};
 use crate::clock;
 use crate::domain::Session;
 
-/// What is read of a row. The system prompt is long, so [`system_prompt`] reads it where a turn needs it.
+/// The columns that are read. The system prompt is long, so [`system_prompt`] reads it only for turns.
 pub(super) const COLUMNS: &str = "id, source, title, model, session_key, chat_id, thread_id, started_at, ended_at, \
                        end_reason, message_count, handoff_state, handoff_platform, handoff_error";
 
-/// The ends by which Hermes knows that a chat began anew.
+/// End reasons by which Hermes recognises that a chat began a new conversation.
 const RESET_REASONS: &str =
     "('session_reset', 'session_switch', 'idle', 'daily', 'suspended', 'resume_pending_expired')";
 
-/// How many candidates an ambiguous name lists.
+/// How many candidates are listed for an ambiguous name.
 const CANDIDATES: usize = 10;
 
-/// Compression splits are followed this far at the most; a longer chain is a loop or damage.
+/// The longest lineage that is followed. A longer one is circular or damaged.
 pub(super) const LONGEST_LINEAGE: usize = 10_000;
 
 #[derive(Debug, Clone, Default)]
@@ -40,7 +40,7 @@ pub enum SessionMatch {
 }
 
 impl Store {
-    /// The directory that a session works in, where it has one.
+    /// The working directory of a session, if it has one.
     pub fn cwd_of(&self, session_id: &str) -> Result<Option<PathBuf>, StoreError> {
         self.look(|c| {
             let mut statement = c.prepare_cached("SELECT cwd FROM sessions WHERE id = ?1")?;
@@ -61,12 +61,12 @@ impl Store {
         self.read(move |c| by_id(c, &id)).await
     }
 
-    /// By id, by title, or by the beginning of an id, followed to the live end of its compression lineage.
+    /// Finds a session by id, title or the beginning of an id, and returns the tip of its lineage.
     pub fn find_session(&self, name: &str) -> Result<SessionMatch, StoreError> {
         self.look(|c| find(c, name))
     }
 
-    /// The live end of the conversation that this very id belongs to.
+    /// The tip of the conversation of this exact id.
     pub fn session_with_id(&self, id: &str) -> Result<Option<Session>, StoreError> {
         self.look(|c| match by_id(c, id)? {
             Some(session) => live_end(c, session).map(Some),
@@ -85,13 +85,13 @@ impl Store {
         .await
     }
 
-    /// The live end of a session that context compression may have split.
+    /// The tip of a session, which context compression may have split.
     pub async fn tip(&self, id: &str) -> Result<String, StoreError> {
         let id = id.to_owned();
         self.read(move |c| tip(c, &id)).await
     }
 
-    /// A new row, for the demo and for chats that have no session yet.
+    /// Creates a session, for the demo and for chats without one.
     pub async fn create_session(
         &self,
         source: &str,
@@ -117,7 +117,7 @@ impl Store {
         .await
     }
 
-    /// Titles are unique: [`StoreError::Conflict`] when another conversation holds this one.
+    /// Sets or removes a title. Titles are unique: [`StoreError::Conflict`] if another conversation has this one.
     pub async fn rename_session(&self, id: &str, title: Option<&str>) -> Result<(), StoreError> {
         let (id, title) = (id.to_owned(), title.map(str::to_owned));
         self.write(move |c| {
@@ -128,7 +128,7 @@ impl Store {
                 "UPDATE sessions SET title = ?2 WHERE id = ?1",
                 params![id, title],
             )?;
-            // Else Hermes takes the title for one of its own making, and replaces it.
+            // Without this, Hermes takes the title for a generated one and replaces it.
             if features::has(c, Feature::TitleSource)? {
                 let source = title.is_some().then_some("user");
                 c.execute(
@@ -147,7 +147,7 @@ impl Store {
     }
 }
 
-/// A row to make.
+/// The values of a new row.
 pub(super) struct NewSession<'a> {
     pub(super) id: &'a str,
     pub(super) source: &'a str,
@@ -178,9 +178,9 @@ pub(super) fn create(c: &Connection, new: &NewSession<'_>) -> Result<String, Sto
     Ok(new.id.to_owned())
 }
 
-/// What the session's agent is told before all else. A prompt that no model could take is left out.
+/// The system prompt of a session. Left out if it is too long for any model.
 pub(super) fn system_prompt(c: &Connection, id: &str) -> Result<Option<String>, StoreError> {
-    // Newer files keep the prompts by their hash in a table of their own, and leave the column empty.
+    // Newer files store prompts by their hash in a table of their own, and leave the column empty.
     let sql = match features::has(c, Feature::SystemPrompts)? {
         true => {
             "SELECT CASE WHEN octet_length(prompt) > 4194304 THEN NULL ELSE prompt END FROM
@@ -200,8 +200,8 @@ pub(super) fn system_prompt(c: &Connection, id: &str) -> Result<Option<String>, 
     Ok(prompt.flatten())
 }
 
-/// That nobody else holds this title. Nobody sees the compressed predecessors of a session, so nobody could free a title
-/// of theirs: it is taken from them.
+/// Checks that no other conversation has this title. If an earlier row of the same conversation has it, it is removed
+/// there, because people do not see such rows.
 pub(super) fn check_title(c: &Connection, title: &str, id: &str) -> Result<(), StoreError> {
     let holder: Option<String> = c
         .query_row(
@@ -221,8 +221,7 @@ pub(super) fn check_title(c: &Connection, title: &str, id: &str) -> Result<(), S
     Ok(())
 }
 
-/// Opens a row again, whatever ended it before. A row that compression has ended stays so: another row goes on in its
-/// place.
+/// Reopens an ended row. A row that ended by compression stays ended, because another row continues it.
 pub(super) fn reopen(c: &Connection, id: &str) -> Result<(), StoreError> {
     let ended = c
         .prepare_cached(
@@ -241,8 +240,8 @@ pub(super) fn reopen(c: &Connection, id: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Marks the conversations that began when this one was reset. Hermes knows unmarked ones only by the reason that is about
-/// to go, and would take them for parts of this conversation.
+/// Marks the conversations that began when this one was reset. Hermes recognises unmarked ones only by the end reason,
+/// which is about to be cleared. It would then take them for parts of this conversation.
 fn mark_reset_children(c: &Connection, id: &str) -> Result<(), StoreError> {
     c.prepare_cached(&format!(
         "UPDATE sessions SET model_config = json_set(COALESCE(model_config, '{{}}'), '$._reset_from', parent_session_id)
@@ -256,8 +255,8 @@ fn mark_reset_children(c: &Connection, id: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Ends a row at a boundary of its chat: `session_switch` or `session_reset`. A row that was closed for a reason of its own
-/// keeps that. False: nothing changed.
+/// Ends a row at a boundary of its chat: `session_switch` or `session_reset`. A row that was closed for another reason
+/// stays as it is. False if nothing changed.
 pub(super) fn end_at_boundary(c: &Connection, id: &str, reason: &str) -> Result<bool, StoreError> {
     let ended = c
         .prepare_cached(&format!(
@@ -266,7 +265,7 @@ pub(super) fn end_at_boundary(c: &Connection, id: &str, reason: &str) -> Result<
         ))?
         .execute(params![id, clock::now(), reason])?;
     if ended == 1 && features::has(c, Feature::Generations)? {
-        // It never goes back: a handoff that fails reopens the row, and what was begun before the boundary stays outdated.
+        // The count never decreases. Work from before the boundary stays outdated, even if the row is reopened.
         c.prepare_cached(
             "INSERT INTO conversation_generations (source, session_key, generation)
              SELECT source, session_key, 1 FROM sessions WHERE id = ?1 AND COALESCE(session_key, '') <> ''
@@ -283,7 +282,7 @@ pub(super) fn by_id(c: &Connection, id: &str) -> Result<Option<Session>, StoreEr
     Ok(statement.query_row([id], session).optional()?)
 }
 
-/// The live ends of those of them that there are, in order, each once.
+/// The tips of the sessions that exist, in order, without repeats.
 pub(super) fn tips(c: &Connection, ids: &[String]) -> Result<Vec<Session>, StoreError> {
     let mut found: Vec<Session> = Vec::new();
     for id in ids {
@@ -338,7 +337,7 @@ fn live_end(c: &Connection, session: Session) -> Result<Session, StoreError> {
     }
 }
 
-/// A range over the primary key, so that it costs the same in a table of a million.
+/// Searches a range of the primary key, so that a large table costs no more.
 fn by_prefix(c: &Connection, prefix: &str) -> Result<Vec<Session>, StoreError> {
     let end = format!("{prefix}\u{10FFFF}");
     let sql = format!(
@@ -347,8 +346,9 @@ fn by_prefix(c: &Connection, prefix: &str) -> Result<Vec<Session>, StoreError> {
     collect(c, &sql, [prefix, &end])
 }
 
-/// Follows the children of compressed sessions. Branches, resets, delegates and tool runs are not continuations; among several,
-/// one that went on compressing beats a live one, which beats a closed one, and then the one last spoken in wins.
+/// Follows the children of compressed sessions. Branches, resets, delegates and tool runs are not continuations. Among
+/// several children, a compressed one precedes a live one, and that precedes a closed one. Then the most recently used
+/// one wins.
 pub(super) fn tip(c: &Connection, id: &str) -> Result<String, StoreError> {
     // Most sessions were never split, and every step of a handoff asks.
     if !c

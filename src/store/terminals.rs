@@ -1,5 +1,6 @@
-//! The sessions that terminals are on. A row stands from the opening until the session is finalised: one that a dead
-//! daemon left is finalised at the next start, one whose terminal left during a handoff when the handoff has ended.
+//! Stores which sessions terminals are attached to. A row exists until its session is finalised. The next start
+//! finalises rows of a dead daemon. If a terminal leaves during a handoff, its session is finalised when the handoff
+//! ends.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -12,24 +13,24 @@ use crate::domain::transcript::Role;
 use crate::domain::{Session, TERMINAL_SOURCES};
 use crate::store::handoff_log;
 
-/// How many sessions are looked at for what "the recent one" may mean.
+/// How many sessions are considered for a request that names none.
 const CANDIDATES: i64 = 50;
-/// What counts as recent.
+/// The age up to which a session counts as recent, in seconds.
 const RECENT: f64 = 24.0 * 3600.0;
 
-/// A session that somebody may mean who names none.
+/// A session that a request without a name may mean.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Candidate {
     pub session: Session,
-    /// When something was last said in it.
+    /// The time of its last message.
     pub active_at: f64,
     pub recent: bool,
 }
 
-/// What becomes of words that were typed in a terminal.
+/// The result of typing a message in a terminal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TypedMessage {
-    /// In this session, which may be another row of the same conversation.
+    /// The turn has begun in this session, which may be another row of the same conversation.
     Begun(String, TurnStart),
     /// The session is on a chat of this platform.
     OnChat(String),
@@ -41,11 +42,11 @@ pub enum TypedMessage {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terminal {
     pub session_id: String,
-    /// It has left during a handoff: why, and whether that cut an answer off.
+    /// Set if it left during a handoff: the reason, and whether that interrupted an answer.
     pub left: Option<(String, bool)>,
-    /// A handoff of its session has not ended yet.
+    /// A handoff of its session is in flight.
     pub in_flight: bool,
-    /// The journal's id of that handoff, where it has one.
+    /// The journal's id of that handoff, if it has one.
     pub handoff: Option<i64>,
 }
 
@@ -73,7 +74,7 @@ impl Terminal {
 }
 
 impl Store {
-    /// A terminal is on this session now; it is open again, whatever ended it before. Returns the session that goes on.
+    /// Attaches a terminal to a session and reopens the session. Returns its tip.
     pub async fn open_terminal(
         &self,
         session_id: &str,
@@ -89,7 +90,7 @@ impl Store {
         .await
     }
 
-    /// A new session, with its terminal and the agent that was chosen for it.
+    /// Creates a session with its terminal and its agent.
     pub async fn create_terminal_session(
         &self,
         id: &str,
@@ -121,12 +122,12 @@ impl Store {
         .await
     }
 
-    /// Begins a turn with words that were typed in a terminal, if the session is still there.
+    /// Begins a turn with a typed message, if the session still exists.
     pub async fn begin_terminal_turn(
         &self,
         session_id: &str,
         text: &str,
-        scribe: TranscriptWriter,
+        transcript_writer: TranscriptWriter,
     ) -> Result<TypedMessage, StoreError> {
         let words = NewMessage::text(Role::User, text);
         let (id, turn) = (session_id.to_owned(), self.turn.clone());
@@ -140,14 +141,14 @@ impl Store {
             }
             turn_leases::take(c, &id, turn.as_deref())?;
             sessions::reopen(c, &id)?;
-            let begun = turns::begin(c, &id, &words, scribe)?;
+            let begun = turns::begin(c, &id, &words, transcript_writer)?;
             Ok(TypedMessage::Begun(id, begun))
         })
         .await
     }
 
-    /// The terminal has left: its session ends, unless a chat owns it by now or another program has ended it before. Returns
-    /// whether it has ended by this.
+    /// Removes the terminal and ends its session, unless the session is on a chat or another program has ended it.
+    /// Returns whether this ended it.
     pub async fn close_terminal(&self, session_id: &str, reason: &str) -> Result<bool, StoreError> {
         let (id, reason) = (session_id.to_owned(), reason.to_owned());
         self.change(move |c, changed| {
@@ -164,8 +165,8 @@ impl Store {
         .await
     }
 
-    /// The terminal has left while a handoff of its session is in flight. Whether the session ends is known when the handoff
-    /// has ended, so this is only remembered. False: no handoff is in flight.
+    /// Records that the terminal has left during a handoff. The end of the handoff decides whether the session ends.
+    /// False if no handoff is in flight.
     pub async fn defer_close(
         &self,
         session_id: &str,
@@ -188,7 +189,7 @@ impl Store {
         .await
     }
 
-    /// The row of a session's terminal. `None`: it is finalised, or no terminal was on it.
+    /// The row of a session's terminal. `None` if it is finalised, or if no terminal was attached.
     pub fn terminal(&self, session_id: &str) -> Result<Option<Terminal>, StoreError> {
         self.look(|c| {
             let sql =
@@ -203,7 +204,7 @@ impl Store {
         })
     }
 
-    /// All terminals that are not finalised. At a start they belong to a daemon that is no more.
+    /// All terminals that are not finalised. At a start they are those of an earlier daemon.
     pub async fn open_terminals(&self) -> Result<Vec<Terminal>, StoreError> {
         self.read(|c| {
             let sql = format!("SELECT {TERMINAL_COLUMNS} FROM hermesd_terminals");
@@ -214,7 +215,7 @@ impl Store {
         .await
     }
 
-    /// The live sessions of one terminal.
+    /// The live sessions of one terminal device.
     pub async fn sessions_of_tty(&self, tty: &str) -> Result<Vec<Session>, StoreError> {
         let tty = tty.to_owned();
         self.read(move |c| {
@@ -231,7 +232,7 @@ impl Store {
         .await
     }
 
-    /// The terminal session that something was last said in.
+    /// The terminal session with the last message.
     pub async fn last_terminal_session(&self) -> Result<Option<Session>, StoreError> {
         self.read(|c| {
             let sql = format!(
@@ -252,11 +253,11 @@ impl Store {
         .await
     }
 
-    /// Terminal sessions that have not ended, and those that have ended lately; the last active first.
+    /// Terminal sessions that are live or ended recently, the last active first.
     pub async fn terminal_candidates(&self) -> Result<Vec<Candidate>, StoreError> {
         self.read(|c| {
             let now = clock::now();
-            // The plus keeps SQLite from sorting every terminal session there ever was by way of the index on source.
+            // The plus keeps SQLite from using the index on source, which would sort all terminal sessions.
             let of_terminals = format!("+source IN ({}) AND archived = 0", terminal_sources());
             let live = format!(
                 "SELECT {COLUMNS} FROM sessions WHERE ended_at IS NULL AND {of_terminals}
@@ -300,7 +301,7 @@ fn open(c: &Connection, id: &str, tty: Option<&str>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether a handoff of a session is asked for or runs, as far as its row or the journal knows.
+/// Whether a handoff of a session is pending or running, in its row or in the journal.
 fn in_flight(c: &Connection, session_id: &str) -> Result<bool, StoreError> {
     let session = sessions::by_id(c, session_id)?;
     let state = session.and_then(|session| session.handoff_state);

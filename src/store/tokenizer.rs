@@ -1,6 +1,6 @@
-//! The tokenizer of Hermes' index for Chinese, Japanese and Korean: a library that Hermes builds for itself. A file with that
-//! index takes no message from a program without the tokenizer. So it is loaded where it is safe to, and else the index is
-//! put out of use by Hermes' own remedy.
+//! Loads the tokenizer of Hermes' index for Chinese, Japanese and Korean, a library that Hermes builds. A file with
+//! that index refuses messages from a program without the tokenizer. If it is not safe to load, the index is disabled
+//! with Hermes' own remedy.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::journal_ids;
 
 const TABLE: &str = "messages_fts_cjk";
 
-/// Makes messages writable in a file with that index. A write transaction has to be open.
+/// Makes messages writable in a file with that index. Needs an open write transaction.
 pub(super) fn provide(c: &Connection, library: Option<&Path>) -> Result<(), StoreError> {
     if !fulltext::triggers(c)?
         .iter()
@@ -33,23 +33,23 @@ pub(super) fn provide(c: &Connection, library: Option<&Path>) -> Result<(), Stor
     };
     tracing::warn!(
         message_id = journal_ids::CJK_INDEX_OFF,
-        "the index for Chinese, Japanese and Korean is put out of use, since its tokenizer cannot be loaded ({missing}). \
-         Search goes on with the other indexes; `hermes sessions optimize-storage` builds this one anew"
+        "index for Chinese, Japanese and Korean disabled, because its tokenizer cannot be loaded ({missing}); \
+         search uses the other indexes; to rebuild this one, run `hermes sessions optimize-storage`"
     );
     fulltext::detach_cjk(c)
 }
 
-/// Whether such an index is there and out of use.
+/// Whether such an index exists and is disabled.
 pub(super) fn is_off(c: &Connection) -> Result<bool, StoreError> {
     Ok(schema::table_exists(c, TABLE)?
         && fulltext::meta(c, "fts_cjk_stale")?.is_some_and(|stale| stale == "1"))
 }
 
-/// A tokenizer is looked up when a query first needs it.
+/// Whether the tokenizer is registered. SQLite looks it up when a query first needs it.
 fn is_known(c: &Connection) -> bool {
     let query = format!("SELECT 1 FROM {TABLE} WHERE {TABLE} MATCH 'x'");
     let asked = c.prepare(&query).and_then(|mut s| s.exists([]));
-    // SQLite has no code for it.
+    // SQLite has no error code for this.
     !asked.is_err_and(|error| error.to_string().contains("no such tokenizer"))
 }
 
@@ -61,7 +61,7 @@ fn load(c: &Connection, library: &Path) -> Result<(), String> {
     enable_and_load(c, &resolved).map_err(|e| e.to_string())
 }
 
-/// Code that runs in our process: only its owner and root may be able to change it or to put another in its place.
+/// Checks that only the owner and root can change the library or replace it, because it runs in our process.
 fn trusted(library: &Path) -> Result<(), String> {
     for path in library.ancestors() {
         let facts = path
@@ -71,7 +71,7 @@ fn trusted(library: &Path) -> Result<(), String> {
         if !owner.is_root() && owner != Uid::effective() {
             return Err(format!("{} belongs to another user", path.display()));
         }
-        // In a directory such as /tmp nobody can replace what is another's.
+        // In a sticky directory such as /tmp, users can replace only their own files.
         let sticky = facts.is_dir() && facts.mode() & 0o1000 != 0;
         if facts.mode() & 0o022 != 0 && !sticky {
             return Err(format!("{} can be changed by other users", path.display()));
@@ -80,11 +80,12 @@ fn trusted(library: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// The one place with code that the compiler cannot check: loading a library runs what is in it.
+/// The one place with unsafe code: loading a library runs its code.
 #[allow(unsafe_code)]
 fn enable_and_load(c: &Connection, library: &Path) -> rusqlite::Result<()> {
-    // SAFETY: the library is one that the user of this process, or root, has put there for this very purpose; nobody else can
-    // change it. SQL of others cannot load anything: the guard forbids it again when it is dropped, and no SQL runs meanwhile.
+    // SAFETY: the user of this process, or root, has installed the library for this purpose, and no other user can
+    // change it. Foreign SQL cannot load anything: the guard disables loading again when it is dropped, and no SQL
+    // runs meanwhile.
     unsafe {
         let _guard = LoadExtensionGuard::new(c)?;
         c.load_extension(library, None::<&str>)

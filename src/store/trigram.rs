@@ -1,5 +1,5 @@
-//! Hermes' trigram index where it leaves out some sessions by their source. The triggers look at the source when a message
-//! comes or goes. So whoever changes the source of such a session adds its messages to the index, or takes them out.
+//! Maintains Hermes' trigram index when the source of a session changes. The index leaves out sessions of some
+//! sources, and its triggers check the source only when a message is inserted or deleted.
 
 use rusqlite::{Connection, OptionalExtension};
 
@@ -8,14 +8,14 @@ use super::{StoreError, lenient};
 /// Sources of sessions that the index leaves out.
 const LEFT_OUT: [&str; 2] = ["cron", "subagent"];
 
-/// The rows of a session that the index has or would have. While Hermes builds the index anew, it adds the others itself.
+/// The rows of a session that belong to the index. If Hermes is rebuilding the index, it adds the others.
 const INDEXED: &str = "likelihood(session_id = ?1, 0.000001) AND role <> 'tool'
    AND (+id > COALESCE((SELECT CAST(value AS INTEGER) FROM state_meta WHERE key = 'fts_rebuild_high_water'), -1)
      OR +id <= COALESCE((SELECT CAST(value AS INTEGER) FROM state_meta WHERE key = 'fts_rebuild_progress'), -1))
    AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND json_valid(model_config)
                      AND json_extract(model_config, '$._delegate_from') IS NOT NULL)";
 
-/// The source of a session has changed in the transaction that is open.
+/// Adds or removes the messages of a session whose source has changed, in the open transaction.
 pub(super) fn source_changed(
     c: &Connection,
     session_id: &str,
@@ -40,7 +40,7 @@ pub(super) fn source_changed(
     Ok(())
 }
 
-/// Whether the index is in use and looks at sessions. A damaged index has no triggers, and is left alone.
+/// Whether the index is in use and depends on sources. A detached index has no triggers and is left alone.
 fn depends_on_source(c: &Connection) -> Result<bool, StoreError> {
     let trigger = c
         .query_row(

@@ -1,8 +1,8 @@
-//! Hermes' turn lease: one turn of one conversation at a time, over all programs that share the database.
+//! Hermes' turn lease: each conversation has one turn at a time, across all programs that share the database.
 //!
-//! A row of `session_turn_leases` names the program that is in a turn. Its key is the first row of the conversation. The lease is
-//! taken in the transaction that begins a turn, every write of the turn checks it, and the transaction that ends the turn
-//! releases it. Files of older Hermes have no such table; then a turn has no lease to take.
+//! A row of `session_turn_leases` names the program that has a turn. Its key is the root of the conversation. The
+//! transaction that begins a turn takes the lease. Every write of the turn checks it. The transaction that ends the
+//! turn releases it. Files of older Hermes versions have no such table. There a turn takes no lease.
 
 use std::fmt;
 use std::os::unix::fs::MetadataExt;
@@ -22,19 +22,19 @@ use crate::clock;
 use crate::domain::TranscriptWriter;
 use crate::process_identity;
 
-/// A holder that gives no sign of life for this many seconds loses the lease.
+/// How long a lease lasts without renewal, in seconds.
 const TTL: f64 = 300.0;
 /// How often a turn renews its lease.
 pub const RENEW_EVERY: Duration = Duration::from_secs(60);
 
-/// Marks the holders that are daemons.
+/// Marks holders that are daemons.
 const DAEMON: &str = ":hermesd:";
 
-/// Another program that is in a turn of a conversation.
+/// Another program that has a turn of a conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeldBy {
     pub pid: Option<i32>,
-    /// Where its turn is, if the holder names it.
+    /// The platform of its turn, if the holder names it.
     pub platform: Option<String>,
     /// When the turn began.
     pub since: f64,
@@ -50,51 +50,51 @@ impl fmt::Display for HeldBy {
             write!(f, " ({platform})")?;
         }
         let age = clock::age((clock::now() - self.since).max(0.0));
-        write!(f, " has its turn, since {age}")
+        write!(f, " has been in a turn for {age}")
     }
 }
 
-/// The lease of one turn. Dropped, it is released.
+/// The lease of one turn. Dropping it releases the lease.
 pub struct TurnLease {
     store: Store,
     session_id: String,
     hold: Arc<Hold>,
 }
 
-/// What the transactions of a turn know of its lease.
+/// The state of a lease, shared with the transactions of its turn.
 #[derive(Debug)]
 pub(super) struct Hold {
-    /// `None`: the agent takes the lease itself, so the turn only looks whether another program has it.
+    /// `None` if the agent takes the lease itself. Then the turn only checks that no other program has it.
     holder: Option<String>,
-    standing: AtomicU8,
+    state: AtomicU8,
     lost: CancellationToken,
 }
 
-/// Nothing was taken yet.
+/// Nothing is taken yet.
 const OPEN: u8 = 0;
-/// The turn may go on without a row of ours.
+/// The turn may continue without a row of ours.
 const CLEAR: u8 = 1;
 /// The row is ours.
 const TAKEN: u8 = 2;
 
 impl Hold {
-    fn stand(&self, standing: u8) {
-        self.standing.store(standing, Ordering::Release);
+    fn set_state(&self, state: u8) {
+        self.state.store(state, Ordering::Release);
     }
 
-    fn standing(&self) -> u8 {
-        self.standing.load(Ordering::Acquire)
+    fn state(&self) -> u8 {
+        self.state.load(Ordering::Acquire)
     }
 
     /// The holder, if the row is ours.
     fn taken(&self) -> Option<&str> {
         let holder = self.holder.as_deref();
-        holder.filter(|_| self.standing() == TAKEN)
+        holder.filter(|_| self.state() == TAKEN)
     }
 }
 
 impl TurnLease {
-    /// The store for the writes of this turn: they take, check and release the lease.
+    /// The store for the writes of this turn. They take, check and release the lease.
     pub fn store(&self) -> Store {
         Store {
             turn: Some(self.hold.clone()),
@@ -106,20 +106,20 @@ impl TurnLease {
         &self.session_id
     }
 
-    /// Who writes the rows of the turn. The agent that does so takes the lease itself.
-    pub fn scribe(&self) -> TranscriptWriter {
+    /// The writer of the turn's rows. An agent that writes them takes the lease itself.
+    pub fn transcript_writer(&self) -> TranscriptWriter {
         match self.hold.holder {
             Some(_) => TranscriptWriter::Daemon,
             None => TranscriptWriter::Agent,
         }
     }
 
-    /// Whether nothing was in the way of the turn when that was last looked at.
+    /// Whether the turn could begin at the last check.
     pub fn is_begun(&self) -> bool {
-        self.hold.standing() != OPEN
+        self.hold.state() != OPEN
     }
 
-    /// Takes it in a transaction of its own, if that was not done before.
+    /// Takes the lease in a transaction of its own, if it is not taken yet.
     pub async fn take(&self) -> Result<(), StoreError> {
         if self.is_begun() || !self.store.has_turn_leases()? {
             return Ok(());
@@ -138,7 +138,7 @@ impl TurnLease {
         })
     }
 
-    /// Resolves when another program has taken the conversation over. Renews the lease until then.
+    /// Renews the lease, and returns when another program has taken over the conversation.
     pub async fn lost(&self) {
         loop {
             tokio::select! {
@@ -147,7 +147,7 @@ impl TurnLease {
             }
             match self.renew().await {
                 Ok(()) | Err(StoreError::TurnLost) => {}
-                Err(error) => tracing::warn!(%error, "the turn lease was not renewed; tried again"),
+                Err(error) => tracing::warn!(%error, "cannot renew the turn lease; will retry"),
             }
         }
     }
@@ -174,43 +174,44 @@ impl Drop for TurnLease {
 }
 
 impl Store {
-    /// The lease of a turn that is about to begin.
+    /// The lease for a turn that is about to begin.
     pub fn turn_lease(
         &self,
         session_id: &str,
         platform: &str,
-        scribe: TranscriptWriter,
+        transcript_writer: TranscriptWriter,
     ) -> TurnLease {
-        let holder = (scribe == TranscriptWriter::Daemon).then(|| holder(session_id, platform));
+        let holder =
+            (transcript_writer == TranscriptWriter::Daemon).then(|| holder(session_id, platform));
         TurnLease {
             store: self.clone(),
             session_id: session_id.to_owned(),
             hold: Arc::new(Hold {
                 holder,
-                standing: AtomicU8::new(OPEN),
+                state: AtomicU8::new(OPEN),
                 lost: CancellationToken::new(),
             }),
         }
     }
 
-    /// Whether programs that share this database take turns by lease.
+    /// Whether the database has turn leases.
     pub fn has_turn_leases(&self) -> Result<bool, StoreError> {
         self.look(enabled)
     }
 
-    /// The turn of this store has ended, and its lease was released by that.
+    /// Records that the turn of this store has ended, which has released its lease.
     pub(super) fn turn_over(&self) {
         if let Some(hold) = &self.turn {
-            hold.stand(CLEAR);
+            hold.set_state(CLEAR);
         }
     }
 }
 
-/// Takes and releases the lease of a session once, to see whether the table takes our rows.
+/// Takes and releases a lease, to check that the table accepts our rows.
 pub(super) fn rehearse(c: &Connection, session_id: &str) -> Result<(), StoreError> {
     let hold = Hold {
         holder: Some(holder(session_id, "local")),
-        standing: AtomicU8::new(OPEN),
+        state: AtomicU8::new(OPEN),
         lost: CancellationToken::new(),
     };
     take(c, session_id, Some(&hold))?;
@@ -222,7 +223,7 @@ fn enabled(c: &Connection) -> Result<bool, StoreError> {
     features::has(c, Feature::TurnLeases)
 }
 
-/// Takes the lease of a turn that begins. [`StoreError::TurnHeld`]: another program has it.
+/// Takes the lease at the beginning of a turn. [`StoreError::TurnHeld`] if another program has it.
 pub(super) fn take(
     c: &Connection,
     session_id: &str,
@@ -230,7 +231,7 @@ pub(super) fn take(
 ) -> Result<(), StoreError> {
     let Some(hold) = hold else { return Ok(()) };
     if !enabled(c)? {
-        hold.stand(CLEAR);
+        hold.set_state(CLEAR);
         return Ok(());
     }
     if let Some(by) = foreign(c, session_id, Some(hold))? {
@@ -238,21 +239,21 @@ pub(super) fn take(
     }
     let conversation = lineage::root(c, session_id)?;
     let Some(holder) = &hold.holder else {
-        hold.stand(CLEAR);
+        hold.set_state(CLEAR);
         return Ok(());
     };
-    // The row that may still be there is ours, expired, or that of a dead process.
+    // If a row is left, it is ours, expired, or of a dead process.
     let now = clock::now();
     c.prepare_cached(
         "INSERT INTO session_turn_leases (conversation_id, holder, acquired_at, expires_at) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (conversation_id) DO UPDATE SET holder = ?2, acquired_at = ?3, expires_at = ?4",
     )?
     .execute(params![conversation, holder, now, now + TTL])?;
-    hold.stand(TAKEN);
+    hold.set_state(TAKEN);
     Ok(())
 }
 
-/// The same, where the turn begins later and can wait then.
+/// The same for a turn that begins later and can wait then.
 pub(super) fn take_if_free(
     c: &Connection,
     session_id: &str,
@@ -264,7 +265,7 @@ pub(super) fn take_if_free(
     }
 }
 
-/// Checks that the lease is still ours before the turn writes. One that has expired meanwhile is renewed.
+/// Checks before a write of the turn that the lease is still ours. Renews it if it has expired.
 pub(super) fn check(
     c: &Connection,
     session_id: &str,
@@ -301,7 +302,7 @@ fn renew(c: &Connection, session_id: &str, hold: &Hold) -> Result<(), StoreError
     Ok(())
 }
 
-/// Releases the lease, if it is still ours. The caller tells [`Store::turn_over`] when that is committed.
+/// Releases the lease, if it is still ours. The caller calls [`Store::turn_over`] after the commit.
 pub(super) fn release(
     c: &Connection,
     session_id: &str,
@@ -316,7 +317,7 @@ pub(super) fn release(
     Ok(())
 }
 
-/// The other program that is in a turn of this conversation. `None` also where the file has no leases.
+/// The other program that has a turn of this conversation. `None` if the file has no leases.
 pub(super) fn held_by(c: &Connection, session_id: &str) -> Result<Option<HeldBy>, StoreError> {
     match enabled(c)? {
         true => foreign(c, session_id, None),
@@ -344,7 +345,7 @@ fn row(c: &Connection, conversation: &str) -> Result<Option<LeaseRow>, StoreErro
     Ok(row.optional()?)
 }
 
-/// The live holder of a session's conversation, unless that is the turn of `hold` or a process of ours.
+/// The live holder of a session's conversation, unless it is the turn of `hold` or a process of ours.
 fn foreign(
     c: &Connection,
     session_id: &str,
@@ -358,7 +359,7 @@ fn foreign(
         return Ok(None);
     }
     let holder = Holder::parse(&row.holder);
-    // A turn of ours waits for the end of the turn that our agent is in; whoever only looks does not.
+    // A turn that takes the lease waits for an agent of ours. Other callers do not count our agents.
     let is_over = holder.is_dead()
         || holder.is_this_daemon()
         || (holder.is_gone_here() && turns::is_left_to_agent(c, session_id)?);
@@ -372,7 +373,7 @@ fn foreign(
     }))
 }
 
-/// The name under which one turn of this process holds a lease.
+/// The holder's name for one turn of this process.
 fn holder(session_id: &str, platform: &str) -> String {
     let pid = std::process::id();
     let namespace = PID_NAMESPACE.map(|inode| format!(":pidns={inode}"));
@@ -380,17 +381,17 @@ fn holder(session_id: &str, platform: &str) -> String {
     format!("pid={pid}{namespace}:turn={session_id}{DAEMON}{turn:016x}:platform={platform}")
 }
 
-/// The namespace that the ids of our processes are from.
+/// The namespace of our process ids.
 static PID_NAMESPACE: LazyLock<Option<u64>> =
     LazyLock::new(|| Some(std::fs::metadata("/proc/self/ns/pid").ok()?.ino()));
 
-/// Whether people can be shown this text of another program as the name of a platform.
+/// Whether a text of another program can be shown as the name of a platform.
 fn is_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     (1..=40).contains(&text.len()) && text.chars().all(is_plain)
 }
 
-/// What the text of a holder says.
+/// The parsed text of a holder.
 struct Holder<'a> {
     pid: Option<i32>,
     namespace: Option<u64>,
@@ -418,8 +419,8 @@ impl Holder<'_> {
         u32::try_from(pid) == Ok(std::process::id())
     }
 
-    /// Whether its process certainly is no more. Hermes 0.20 does not name the namespace of a process id, and its process may
-    /// live in a container: then no process on this machine may have that id, in whatever namespace.
+    /// Whether its process is certainly gone. Hermes 0.20 does not name the namespace of a process id, and its process
+    /// may be in a container. Then no process on this machine may have that id in any namespace.
     fn is_dead(&self) -> bool {
         match (self.namespace, self.pid) {
             (Some(namespace), Some(_)) => {
@@ -430,7 +431,7 @@ impl Holder<'_> {
         }
     }
 
-    /// Whether it may be an agent of ours that has ended. Another namespace's process is none.
+    /// Whether it may be an agent of ours that has ended. Agents are in our own namespace.
     fn is_gone_here(&self) -> bool {
         self.namespace.is_none_or(|of| Some(of) == *PID_NAMESPACE) && self.is_missing_here()
     }
@@ -442,14 +443,14 @@ impl Holder<'_> {
         })
     }
 
-    /// Whether it is a turn of this very process, or of a daemon that had its process id before. Turns of this process wait for
-    /// each other elsewhere, so such a row is left over.
+    /// Whether it is a turn of this process, or of an earlier daemon with the same process id. Turns of this process
+    /// wait for each other in `turn`, so such a row is stale.
     fn is_this_daemon(&self) -> bool {
         let same_process = self.pid.is_some_and(|pid| self.is_ours(pid));
         self.is_daemon && same_process && self.namespace == *PID_NAMESPACE
     }
 
-    /// Whether its process was started by this one: an agent.
+    /// Whether this process started it, as an agent.
     fn is_descendant(&self) -> bool {
         let known_elsewhere = self.namespace.is_some() && self.namespace != *PID_NAMESPACE;
         let pid = self.pid.and_then(|pid| u32::try_from(pid).ok());

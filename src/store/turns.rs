@@ -1,12 +1,12 @@
-//! The turn that a session is in. The person's words stand in the transcript when it begins; what the agent has streamed
-//! since stands here, so that whatever ends the daemon costs no more than the last moment of it.
+//! Stores the turn that a session is in. The person's words are in the transcript from its beginning. The streamed
+//! part of the answer is stored here, so that a crash loses no more than its last moment.
 //!
-//! Some agents write the rows of a turn themselves. Then the words stand here, with the number of rows before them, and at
-//! the end only what is missing is written: nothing is lost, and nothing stands twice. The number, because such agents may
-//! also write the rows before anew, under other ids.
+//! Some agents write the rows of a turn themselves. Then the words are stored here, with the number of rows before
+//! them. At the end only missing rows are written. It is a number and not an id, because such agents may also rewrite
+//! earlier rows under other ids.
 //!
-//! A row stays behind when its turn has ended: it tells our own unanswered words from those that another program is
-//! about to answer.
+//! The row of an ended turn stays. It distinguishes our own unanswered words from words that another program is about
+//! to answer.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -18,20 +18,20 @@ use crate::clock;
 use crate::domain::transcript::{Content, Role};
 use crate::domain::{Reply, TranscriptWriter, Usage};
 
-/// How a reply that was cut off is marked in the transcript.
+/// The `finish_reason` of an interrupted reply.
 pub const INTERRUPTED: &str = "interrupted";
 
 /// How a turn begins.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnStart {
-    /// The agent is to be asked; the row of the words, if we wrote it.
+    /// Ask the agent. Contains the row of the words, if the daemon wrote it.
     Ask(Option<i64>),
-    /// A daemon that is no more has asked already, and the agent has written this much of its answer.
+    /// An earlier daemon has asked the agent. Contains the answer as far as the agent has written it.
     Asked(Option<String>),
 }
 
 impl TurnStart {
-    /// Where the transcript ends that the agent is given.
+    /// The row of the words. The agent gets the transcript before it.
     pub fn row(&self) -> Option<i64> {
         match self {
             TurnStart::Ask(row) => *row,
@@ -44,17 +44,17 @@ impl TurnStart {
 #[derive(Debug, Clone)]
 pub enum TurnEnd {
     Answered(Reply),
-    /// With what had been streamed by then.
+    /// Contains the text that was streamed.
     CutOff(String),
 }
 
 impl Store {
-    /// The person's words are kept, and the session is open again, whatever ended it before.
+    /// Stores the person's words and reopens the session.
     pub async fn begin_turn(
         &self,
         session_id: &str,
         text: &str,
-        scribe: TranscriptWriter,
+        transcript_writer: TranscriptWriter,
     ) -> Result<TurnStart, StoreError> {
         let words = NewMessage::text(Role::User, text);
         let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
@@ -62,12 +62,12 @@ impl Store {
             let session_id = lineage::settle(c, changed, &session_id)?;
             turn_leases::take(c, &session_id, turn.as_deref())?;
             sessions::reopen(c, &session_id)?;
-            begin(c, &session_id, &words, scribe)
+            begin(c, &session_id, &words, transcript_writer)
         })
         .await
     }
 
-    /// What has been streamed so far, in case nobody lives to tell the end.
+    /// Stores the streamed text, in case the daemon dies.
     pub async fn keep_partial(&self, session_id: &str, partial: String) -> Result<(), StoreError> {
         let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         self.change_unflushed(move |c, changed| {
@@ -82,9 +82,9 @@ impl Store {
         .await
     }
 
-    /// The reply, or what there is of it, takes its place in the transcript. Done once: a turn that has ended stays as it
-    /// is. Returns the session in which the conversation goes on: compression may have split it during the turn.
-    /// [`StoreError::TurnLost`]: the turn has ended, and its end is not in the transcript.
+    /// Writes the reply, or its streamed part, to the transcript. A turn that has ended stays as it is. Returns the
+    /// tip of the session, because compression may have split it during the turn. [`StoreError::TurnLost`] if the turn
+    /// has ended without writing anything.
     pub async fn end_turn(&self, session_id: &str, how: TurnEnd) -> Result<String, StoreError> {
         let (session_id, turn) = (session_id.to_owned(), self.turn.clone());
         let ended = self.change(move |c, changed| {
@@ -97,7 +97,7 @@ impl Store {
         kept.then_some(session_id).ok_or(StoreError::TurnLost)
     }
 
-    /// Ends the turn that a daemon which is no more was in, with what was kept of it. False: there was none.
+    /// Ends the turn of an earlier daemon with its stored part. False if there is none.
     pub async fn end_left_turn(&self, session_id: &str) -> Result<bool, StoreError> {
         let session_id = session_id.to_owned();
         self.change(move |c, changed| {
@@ -105,7 +105,7 @@ impl Store {
             let Some(turn) = running(c, &session_id)? else {
                 return Ok(false);
             };
-            if went_on(c, &session_id, &turn)? {
+            if continued_elsewhere(c, &session_id, &turn)? {
                 return abandon(c, &session_id).map(|()| true);
             }
             let partial = TurnEnd::CutOff(turn.partial.unwrap_or_default());
@@ -115,7 +115,7 @@ impl Store {
     }
 }
 
-/// Whether a turn of ours is in progress whose rows, and lease, are the agent's.
+/// Whether a turn of ours is in progress whose rows and lease the agent writes.
 pub(super) fn is_left_to_agent(c: &Connection, session_id: &str) -> Result<bool, StoreError> {
     let mut statement = c.prepare_cached(
         "SELECT 1 FROM hermesd_turns WHERE session_id = ?1 AND running = 1 AND words IS NOT NULL",
@@ -125,13 +125,13 @@ pub(super) fn is_left_to_agent(c: &Connection, session_id: &str) -> Result<bool,
 
 /// A turn in progress.
 pub(super) struct Running {
-    /// The words and the number of rows before them, when the agent writes them.
+    /// The words and the number of rows before them, if the agent writes the rows.
     words: Option<(String, i64)>,
     partial: Option<String>,
 }
 
 impl Running {
-    /// Whether the agent writes its rows, and its words have `mark` in them.
+    /// Whether the agent writes the rows and the words contain `mark`.
     pub(super) fn has(&self, mark: &str) -> bool {
         let words = self.words.as_ref();
         words.is_some_and(|(words, _)| words.contains(mark))
@@ -156,20 +156,20 @@ pub(super) fn begin(
     c: &Connection,
     session_id: &str,
     words: &NewMessage,
-    scribe: TranscriptWriter,
+    transcript_writer: TranscriptWriter,
 ) -> Result<TurnStart, StoreError> {
-    if scribe == TranscriptWriter::Agent
+    if transcript_writer == TranscriptWriter::Agent
         && let Some(asked) = asked_before(c, session_id, &words.content.encode())?
     {
         return Ok(TurnStart::Asked(asked));
     }
-    let (row, kept, written) = match scribe {
+    let (row, kept, written) = match transcript_writer {
         TranscriptWriter::Daemon => {
             let row = messages::append_one(c, session_id, words.clone())?;
             (row, None, Some(row))
         }
         TranscriptWriter::Agent => {
-            // An agent that writes the rows may not know of this column.
+            // The agent may not know this column.
             chat_columns::touch(c, session_id, clock::now())?;
             let kept = (words.content.encode(), messages::count(c, session_id)?);
             (messages::last_row(c, session_id)?, Some(kept), None)
@@ -185,8 +185,8 @@ pub(super) fn begin(
     Ok(TurnStart::Ask(written))
 }
 
-/// A turn whose words we wrote before goes on.
-pub(super) fn take_up(c: &Connection, session_id: &str, row: i64) -> Result<(), StoreError> {
+/// Continues a turn whose words are in the transcript.
+pub(super) fn resume(c: &Connection, session_id: &str, row: i64) -> Result<(), StoreError> {
     c.prepare_cached(
         "INSERT INTO hermesd_turns (session_id, message_row, running) VALUES (?1, ?2, 1)
          ON CONFLICT (session_id) DO UPDATE SET message_row = ?2, running = 1, words = NULL, partial = NULL",
@@ -195,7 +195,7 @@ pub(super) fn take_up(c: &Connection, session_id: &str, row: i64) -> Result<(), 
     Ok(())
 }
 
-/// Whether these very words were given to the agent before, and what it wrote of an answer.
+/// Whether an earlier daemon gave these words to the agent, and what the agent has written.
 fn asked_before(
     c: &Connection,
     session_id: &str,
@@ -220,8 +220,8 @@ fn asked_before(
     })
 }
 
-/// The rows of a turn that the agent has written itself so far, for taking them back. `None`: the agent has written
-/// something, and the turn's own words are not found in it.
+/// The rows that the agent has written in this turn, for retracting them. `None` if the agent has written rows and the
+/// turn's words are not among them.
 pub(super) fn rows_of_agent(
     c: &Connection,
     session_id: &str,
@@ -237,8 +237,7 @@ pub(super) fn rows_of_agent(
     })
 }
 
-/// The live rows of the turn that began with these words, wherever in the transcript it stands: up to the next words of a
-/// person.
+/// The live rows of the turn that began with these words, wherever it is: up to the next message of a person.
 pub(super) fn rows_from(
     c: &Connection,
     session_id: &str,
@@ -251,7 +250,7 @@ pub(super) fn rows_from(
     Ok(first.into_iter().chain(rest).map(|row| row.id).collect())
 }
 
-/// A row behind the place where a turn began.
+/// A row behind the beginning of a turn.
 struct WrittenRow {
     id: i64,
     role: String,
@@ -259,19 +258,19 @@ struct WrittenRow {
     live: bool,
 }
 
-/// What stands behind the place where a turn began.
+/// The rows behind the beginning of a turn.
 ///
-/// Not all of it is the turn's: an agent that compacts the transcript makes all rows inactive and appends a summary, with copies
-/// of the rows that it keeps. So the turn's rows are those from its own words onwards.
+/// Not all of them belong to the turn. An agent that compacts the transcript makes all rows inactive, and appends a
+/// summary with copies of rows. So the turn's rows are those from its own words onwards.
 struct Written {
     rows: Vec<WrittenRow>,
-    /// None of the rows before that place is live any more.
+    /// No earlier row is live any more.
     compacted: bool,
 }
 
 impl Written {
     fn since(c: &Connection, session_id: &str, before: i64) -> Result<Written, StoreError> {
-        // An agent that deletes rows leaves no place to count to.
+        // If the agent has deleted rows, the number does not lead to the beginning any more.
         let fewer = messages::count(c, session_id)? < before;
         let before = if fewer { 0 } else { before };
         let live_before = c
@@ -304,8 +303,8 @@ impl Written {
         self.rows.iter().filter(|row| row.live).collect()
     }
 
-    /// The live rows from these words onwards. A row that holds more than the words counts only where nothing was compacted: a
-    /// compaction may put the words and its summary into one row.
+    /// The live rows from these words onwards. A row with more than the words counts only if nothing was compacted,
+    /// because a compaction may put the words and its summary into one row.
     fn own(&self, words: &str) -> Option<Vec<&WrittenRow>> {
         let live = self.live();
         let words = plain(words);
@@ -321,7 +320,7 @@ impl Written {
         Some(live[from..].to_vec())
     }
 
-    /// Whether these words stand there, live or not.
+    /// Whether a row has exactly these words, live or not.
     fn has(&self, words: &str) -> bool {
         let words = plain(words);
         let mut rows = self.rows.iter();
@@ -329,7 +328,7 @@ impl Written {
     }
 }
 
-/// Whether these words stand in a compacted transcript, or in the row that the agent has split the session from.
+/// Whether these words are in a compacted transcript, or in the row from which the agent has split the session.
 fn was_said(
     c: &Connection,
     session_id: &str,
@@ -344,8 +343,8 @@ fn was_said(
     })
 }
 
-/// The turn that runs in this session goes on in another row, which compression has begun: its place there is not known.
-pub(super) fn lose_place(c: &Connection, session_id: &str) -> Result<(), StoreError> {
+/// Forgets where the running turn began, because compression continues it in another row.
+pub(super) fn forget_start(c: &Connection, session_id: &str) -> Result<(), StoreError> {
     c.prepare_cached(
         "UPDATE hermesd_turns SET rows_before = ?2 WHERE session_id = ?1 AND words IS NOT NULL",
     )?
@@ -353,12 +352,12 @@ pub(super) fn lose_place(c: &Connection, session_id: &str) -> Result<(), StoreEr
     Ok(())
 }
 
-/// The words of a column, as they are compared.
+/// The text of a column, for comparing.
 fn plain(column: &str) -> String {
     Content::decode(column.to_owned()).plain().trim().to_owned()
 }
 
-/// Closes a turn, with its end in the transcript. Returns the rows that this took; `None`: it had ended before.
+/// Ends a turn in the transcript. Returns the rows that this wrote. `None` if the turn had ended before.
 pub(super) fn end(
     c: &Connection,
     session_id: &str,
@@ -367,7 +366,7 @@ pub(super) fn end(
     end_with(c, session_id, how, &NewMessage::text(Role::User, ""))
 }
 
-/// The same for a turn whose words were a notice of ours.
+/// The same for a turn whose words were a notice.
 pub(super) fn end_notice(
     c: &Connection,
     session_id: &str,
@@ -376,7 +375,7 @@ pub(super) fn end_notice(
     end_with(c, session_id, how, &NewMessage::notice(""))
 }
 
-/// `words`: the row that the words of the turn get, if the agent has not written them.
+/// `words` is the row for the turn's words, if the agent has not written them.
 fn end_with(
     c: &Connection,
     session_id: &str,
@@ -405,7 +404,7 @@ fn end_with(
     Ok(Some(rows))
 }
 
-/// Closes a turn under its lease, which is released by that. False: the lease is lost, and nothing was written.
+/// Ends a turn and releases its lease. False if the lease is lost. Then nothing is written.
 pub(super) fn end_held(
     c: &Connection,
     session_id: &str,
@@ -421,7 +420,7 @@ pub(super) fn end_held(
     Ok(true)
 }
 
-/// Closes a turn without its end in the transcript.
+/// Ends a turn without writing to the transcript.
 fn abandon(c: &Connection, session_id: &str) -> Result<(), StoreError> {
     c.prepare_cached(
         "UPDATE hermesd_turns SET running = 0, partial = NULL, words = NULL WHERE session_id = ?1",
@@ -430,8 +429,12 @@ fn abandon(c: &Connection, session_id: &str) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Whether another program has gone on with the conversation since a daemon died in this turn.
-fn went_on(c: &Connection, session_id: &str, turn: &Running) -> Result<bool, StoreError> {
+/// Whether another program has continued the conversation since a daemon died in this turn.
+fn continued_elsewhere(
+    c: &Connection,
+    session_id: &str,
+    turn: &Running,
+) -> Result<bool, StoreError> {
     if turn_leases::held_by(c, session_id)?.is_some() {
         return Ok(true);
     }
@@ -439,8 +442,8 @@ fn went_on(c: &Connection, session_id: &str, turn: &Running) -> Result<bool, Sto
     words.map_or(Ok(false), |row| has_rows_behind(c, session_id, row))
 }
 
-/// Whether another program has written behind this row of ours. Only files with turn leases can tell: each program writes in its
-/// own turn there.
+/// Whether another program has written behind this row. Only files with turn leases can show this, because there each
+/// program writes in its own turn.
 pub(super) fn has_rows_behind(
     c: &Connection,
     session_id: &str,
@@ -450,7 +453,7 @@ pub(super) fn has_rows_behind(
     Ok(has_leases && messages::last_row(c, session_id)? > row)
 }
 
-/// Writes what the agent that keeps the transcript has left out: most often nothing.
+/// Writes the rows that the agent has left out of its turn, usually none.
 fn complete(
     c: &Connection,
     session_id: &str,
@@ -471,7 +474,7 @@ fn complete(
     if !(said && answered) && turn_leases::held_by(c, session_id)?.is_some() {
         tracing::warn!(
             session = session_id,
-            "the agent left out rows of its turn; another program has a turn by now, so they are not written"
+            "agent left out rows of its turn; not writing them, because another program has a turn now"
         );
         return Ok(rows);
     }
@@ -484,7 +487,7 @@ fn complete(
     Ok(rows)
 }
 
-/// Whether a row holds this end of a turn. In a compacted transcript the last row may be an older answer.
+/// Whether a row has this end of a turn. In a compacted transcript the last row may be an older answer.
 fn is_end(text: &str, how: &TurnEnd) -> bool {
     match how {
         TurnEnd::Answered(reply) => plain(text) == reply.text.trim(),
@@ -492,7 +495,7 @@ fn is_end(text: &str, how: &TurnEnd) -> bool {
     }
 }
 
-/// The reply, or what there is of it, goes into the transcript. Words that were never said leave no row.
+/// Appends the reply or its streamed part to the transcript. An empty part leaves no row.
 fn conclude(c: &Connection, session_id: &str, how: &TurnEnd) -> Result<Option<i64>, StoreError> {
     let message = match how {
         TurnEnd::Answered(reply) => NewMessage::answer(reply),

@@ -1,8 +1,8 @@
-//! Notices what other programs write into `state.db`: inotify on the home says that a program wrote the database, its log or
-//! its journal, and the store says whether it was another one.
+//! Notices commits of other programs to `state.db`. inotify on the home reports writes to the database, its log or its
+//! journal. The store then tells whether another program has committed.
 //!
-//! All of it happens on one thread, and the looks are rationed: however much others write, they cost a few percent of a
-//! core, while a single commit is found at once.
+//! Everything runs on one thread, and the looks are rationed. However much others write, they cost a few percent of a
+//! core. A single commit is found at once.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -20,28 +20,29 @@ use tokio_util::sync::CancellationToken;
 use crate::ration::Ration;
 use crate::store::{Commits, ForeignCommits, Store};
 
-/// A commit's bytes reach the log before the database counts them, by as long as a disk takes to flush, and nothing
-/// tells when it does: after a write that changed nothing yet, look again, this often while a disk may be at it,
+/// The bytes of a commit reach the log before the database counts them. The delay is the time of a disk flush, and no
+/// event marks its end. So after a write without a visible commit, look again at this interval while a disk may be
+/// flushing,
 const OFTEN: Duration = Duration::from_micros(200);
 const OFTEN_LOOKS: u32 = 40;
-/// and then twice as late each time, up to this.
+/// and then at doubling intervals up to this one.
 const SELDOM: Duration = Duration::from_secs(4);
-/// Where to begin when no request is likely: at a look that comes some milliseconds later.
+/// The number of the first look if no request is likely. It comes some milliseconds later.
 const UNHURRIED: u32 = OFTEN_LOOKS + 5;
 
-/// How long to wait before the look of this number; `None` when it has been enough.
+/// The pause before the look of this number. `None` after the last look.
 fn pause_before(look: u32) -> Option<Duration> {
     let doublings = look.saturating_sub(OFTEN_LOOKS);
     Some(OFTEN.saturating_mul(1 << doublings.min(20))).filter(|pause| *pause <= SELDOM)
 }
 
-/// Our own writes raise events too. While there are any, an event now and then is enough.
+/// Our own writes raise events too. While we write, take only one event in this time.
 const BREATH: Duration = Duration::from_millis(2);
-/// Looks at one go, and then one in this time.
+/// The looks without a pause, and then one look in this time.
 const LOOKS: Ration = Ration::of(400, Duration::from_millis(1));
 
-/// Calls `changed` whenever another program has committed, until `stop`. Without inotify (a network file system, say) the
-/// caller's poll has to do, and the log says so.
+/// Calls `changed` after each commit of another program, until `stop`. Without inotify, as on a network file system,
+/// logs a warning and returns. Then only the caller's poll notices requests.
 pub async fn run(
     store: Store,
     changed: impl Fn() + Send + Sync + 'static,
@@ -50,7 +51,7 @@ pub async fn run(
     let outcome = match start(store, changed) {
         Ok((running, mut ended)) => tokio::select! {
             () = stop.cancelled() => {
-                // The thread sees that this end is closed. It holds the store until then.
+                // The thread notices the closed socket. It holds the store until then.
                 drop(running);
                 let _ = ended.await;
                 return;
@@ -60,7 +61,7 @@ pub async fn run(
         Err(error) => Err(error),
     };
     if let Err(error) = outcome {
-        tracing::warn!(%error, "other programs' requests are noticed by polling only");
+        tracing::warn!(%error, "cannot watch the database; requests of other programs are found by polling only");
     }
 }
 
@@ -71,13 +72,13 @@ fn start(
     changed: impl Fn() + Send + Sync + 'static,
 ) -> std::io::Result<(UnixStream, Ended)> {
     let (running, stop) = UnixStream::pair()?;
-    let (tell, ended) = oneshot::channel();
+    let (outcome_sender, ended) = oneshot::channel();
     let runtime = Handle::current();
     let commits = store.foreign_commits().map_err(std::io::Error::other)?;
     std::thread::Builder::new()
         .name("database-watch".into())
         .spawn(move || {
-            // Both are dropped before the end is told: the store is in use no more.
+            // `run` drops the store and the connection before the outcome is sent.
             let watch = Watch {
                 store,
                 commits,
@@ -86,7 +87,7 @@ fn start(
                 ration: LOOKS,
             };
             let outcome = watch.run(&changed);
-            let _ = tell.send(outcome);
+            let _ = outcome_sender.send(outcome);
         })?;
     Ok((running, ended))
 }
@@ -95,7 +96,7 @@ struct Watch {
     store: Store,
     commits: ForeignCommits,
     runtime: Handle,
-    /// Readable when the watch is to end.
+    /// Readable when the watch has to end.
     stop: UnixStream,
     ration: Ration,
 }
@@ -108,11 +109,11 @@ enum Woken {
 
 impl Watch {
     fn run(mut self, changed: &dyn Fn()) -> std::io::Result<()> {
-        // The directory, not the log itself: that comes and goes with the programs that use the database.
+        // The directory, because the log comes and goes with the programs that use the database.
         let home = self.store.path().parent().unwrap_or(Path::new("."));
         let home = home.to_owned();
         let mut inotify = Inotify::init()?;
-        // One event at a time: a commit raises dozens, and our own would drown us in them.
+        // One event at a time: a commit raises dozens, and so do our own.
         let once = WatchMask::MODIFY
             | WatchMask::CREATE
             | WatchMask::MOVED_TO
@@ -120,7 +121,7 @@ impl Watch {
             | WatchMask::ONESHOT;
         let mut looks = u32::MAX;
         inotify.watches().add(&home, once)?;
-        // What was written before the watch stood is found by the first look.
+        // The first look finds commits from before the watch began.
         let mut due = Some(Duration::ZERO);
         loop {
             match self.wait(Some(&inotify), due)? {
@@ -128,7 +129,7 @@ impl Watch {
                 Woken::Time => looks = looks.saturating_add(1),
                 Woken::Events => {
                     let (written, ended) = events(&mut inotify)?;
-                    // As it was when the event came: after a rest our last write is past, and the event is still ours.
+                    // Taken before the rest, while our last write is still recent.
                     let quiet_for = self.store.quiet_for();
                     if ended {
                         if quiet_for < BREATH * 2
@@ -139,7 +140,7 @@ impl Watch {
                         inotify.watches().add(&home, once)?;
                     }
                     if written {
-                        // Most likely our own while we write; then the first look may be later.
+                        // While we write, the event is most likely ours. Then the first look may come later.
                         looks = match quiet_for < BREATH {
                             true => UNHURRIED,
                             false => 0,
@@ -152,19 +153,19 @@ impl Watch {
                 return Ok(());
             }
             if self.look() {
-                // The request of a person, say, whose first step is a write; not when there is one change after the other.
+                // It may be a request, whose first step is a write. In a stream of changes this is not worthwhile.
                 if self.ration.is_plenty(Instant::now()) {
                     self.store.expect_write();
                 }
                 changed();
-                // That was it; what may follow is found soon enough.
+                // Further commits need no hurry.
                 looks = UNHURRIED;
             }
             due = pause_before(looks);
         }
     }
 
-    /// Waits for events, unless there is nothing to hear them with, for the time, or for the end.
+    /// Waits for events (if `inotify` is given), for the time, or for the stop.
     fn wait(&self, inotify: Option<&Inotify>, time: Option<Duration>) -> std::io::Result<Woken> {
         let deadline = time.map(|time| Instant::now() + time);
         loop {
@@ -185,12 +186,12 @@ impl Watch {
         }
     }
 
-    /// Whether another program has committed since the last look. Where that cannot be said, it may have.
+    /// Whether another program has committed since the last look. True, once, if the database does not answer.
     fn look(&mut self) -> bool {
         match self.commits.look() {
             Ok(Commits::None) => false,
             Ok(Commits::Foreign) => true,
-            // The end of that commit is an event too.
+            // The end of that commit raises an event too.
             Ok(Commits::InProgress) => false,
             Ok(Commits::Unsure) | Err(_) => {
                 let asked = self.runtime.block_on(self.store.foreign_version());
@@ -200,7 +201,7 @@ impl Watch {
     }
 }
 
-/// Whether the database was written, and whether the watch has ended with that.
+/// Whether the database was written, and whether the watch has ended.
 fn events(inotify: &mut Inotify) -> std::io::Result<(bool, bool)> {
     let (mut written, mut ended) = (false, false);
     let mut buffer = [0; 4096];
@@ -217,7 +218,7 @@ fn events(inotify: &mut Inotify) -> std::io::Result<(bool, bool)> {
     Ok((written, ended))
 }
 
-/// Without a log, a commit is done when its journal is gone.
+/// Whether it is a file of the database. Without a log, a commit ends when its journal is deleted.
 fn is_database(name: &std::ffi::OsStr) -> bool {
     ["state.db", "state.db-wal", "state.db-journal"]
         .iter()

@@ -1,4 +1,4 @@
-//! A database that is locked or full is told of when that begins and when it ends; whoever waits says so on their own.
+//! Logs once when the database becomes locked or full, and once when it recovers.
 
 use std::cell::Cell;
 
@@ -11,19 +11,19 @@ enum Kind {
     Full,
 }
 
-/// What keeps the writer from writing.
+/// The last problem of the writer, if it still lasts.
 #[derive(Default)]
 pub(super) struct WriteHealth(Cell<Option<Kind>>);
 
 impl WriteHealth {
-    /// What came of a write.
+    /// Records the outcome of a write.
     pub(super) fn report(&self, fault: Option<&StoreError>) {
         let kind = fault.and_then(|error| match error {
             StoreError::Busy(_) => Some(Kind::Locked),
             error if error.is_full() => Some(Kind::Full),
             _ => None,
         });
-        // A job that failed for reasons of its own tells nothing about the disk.
+        // Other errors of a job say nothing about the database.
         if (kind.is_none() && fault.is_some()) || self.0.replace(kind) == kind {
             return;
         }
@@ -34,7 +34,7 @@ impl WriteHealth {
             (Some(Kind::Full), _) => {
                 tracing::error!(
                     message_id = journal_ids::DATABASE_FULL,
-                    "the disk is full: free some space, it is tried again"
+                    "the disk is full: free some space; will retry"
                 );
             }
             _ => tracing::info!("the database can be written again"),
@@ -66,7 +66,7 @@ mod tests {
             write_health.report(Some(&busy));
             write_health.report(Some(&busy));
             write_health.report(Some(&StoreError::Full));
-            write_health.report(Some(&StoreError::Conflict("no write_health".into())));
+            write_health.report(Some(&StoreError::Conflict("not about the disk".into())));
             write_health.report(None);
         });
         let text = page.text();

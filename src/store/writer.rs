@@ -1,4 +1,4 @@
-//! The one thread that writes. Jobs that wait together are committed together, and reach the disk together.
+//! Passes writes to the one thread that writes. Jobs that wait together are committed and flushed together.
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -13,52 +13,52 @@ use tokio::sync::{mpsc, oneshot};
 use super::StoreError;
 use super::checkpoint::Checkpoints;
 use super::commit::Committer;
-use super::open::{File, Journal, OpenedDatabase};
+use super::open::{File, JournalMode, OpenedDatabase};
 use crate::config::StoreOptions;
 use crate::metrics::Database;
 use crate::store::write_health::WriteHealth;
 
-/// Jobs that may wait; past it callers wait to hand theirs over.
+/// The capacity of the queue. Beyond it, callers wait to submit.
 const QUEUE: usize = 1024;
-/// How long a caller that has the writer to itself looks for its answer before it sleeps.
+/// How long a caller that has the writer to itself polls for its answer before it sleeps.
 const ATTENTION: Duration = Duration::from_micros(500);
 
-/// Set by the benchmark alone: no commit flushes the disk, which shows what the flushes cost.
+/// For the benchmark only: no commit flushes the disk, which shows the cost of flushes.
 const NO_FLUSHES: &str = "HERMESD_BENCH_NO_FLUSHES";
 
-/// In place of a cookie: our writes are still to be rehearsed.
+/// Stands for a cookie if our writes were not rehearsed.
 pub(super) const NOT_REHEARSED: i64 = i64::MIN;
 
 /// What a job needs of the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
-    /// A commit that is on the disk before the caller hears of it.
+    /// A commit that is on the disk before the caller gets its answer.
     DurableCommit,
-    /// A commit that survives the end of this process; the next durable one brings it to the disk.
+    /// A commit that survives the end of this process. The next durable commit flushes it.
     Commit,
-    /// Only an answer of the connection: no transaction.
+    /// An answer of the connection, without a transaction.
     Answer,
 }
 
 pub(super) struct Writer {
     jobs: mpsc::Sender<Box<dyn Job>>,
-    /// Locks of other programs are waited for only briefly.
+    /// Waits for locks of other programs are short.
     hurry: Arc<AtomicBool>,
-    /// No more jobs are accepted.
+    /// Accepts no more jobs.
     closed: Arc<AtomicBool>,
     asleep: Arc<AtomicBool>,
     last_write: Arc<AtomicU64>,
     groups: Arc<AtomicU64>,
     rehearsed: Arc<AtomicI64>,
-    /// Why nothing is written: the file and the reason.
+    /// The file and the reason, if all writes are refused.
     refusal: Option<(PathBuf, String)>,
-    /// Callers that wait for a write of theirs.
+    /// The number of callers that wait for a write.
     waiting: AtomicUsize,
     started: Instant,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// One of those who wait for a write, until it is dropped.
+/// Counts a waiting caller until it is dropped.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl Drop for Waits<'_> {
@@ -67,20 +67,20 @@ impl Drop for Waits<'_> {
     }
 }
 
-/// A unit of work, its result, and the caller who waits for it.
+/// A unit of work, its result, and its waiting caller.
 pub(super) trait Job: Send {
-    /// Runs inside a transaction; false means that its changes must be undone.
+    /// Runs in a transaction. False if the transaction must be rolled back.
     fn run(&mut self, connection: &Connection) -> bool;
-    /// Tells the caller: its own result when committed, else the reason.
+    /// Answers the caller: with the job's result if it was committed, else with the reason.
     fn finish(self: Box<Self>, commit: Result<(), StoreError>);
-    /// Why it failed, if it did.
+    /// The error of the job, if it failed.
     fn fault(&self) -> Option<&StoreError>;
     fn needs(&self) -> Needs;
-    /// Whether another job is likely to follow in a moment.
+    /// Whether another job is likely to follow soon.
     fn keeps_awake(&self) -> bool {
         self.needs() != Needs::Answer
     }
-    /// Since when its caller waits.
+    /// When its caller submitted it.
     fn asked(&self) -> Instant;
 }
 
@@ -111,7 +111,7 @@ where
             (Some(Ok(value)), Ok(())) => Ok(value),
             (None, Ok(())) => Err(StoreError::Closed),
         };
-        // A caller that went away no longer wants to know.
+        // The caller may have gone away.
         let _ = self.reply.send(result);
     }
 
@@ -128,7 +128,7 @@ where
     }
 }
 
-/// Only there to be received: a write follows.
+/// Wakes the thread, and does nothing else.
 struct Nothing;
 
 impl Job for Nothing {
@@ -170,7 +170,7 @@ impl Writer {
         let groups = Arc::<AtomicU64>::default();
         let rehearsed = Arc::new(AtomicI64::new(opened.rehearsed.unwrap_or(NOT_REHEARSED)));
         let committer = Committer {
-            flushes: Cell::new(opened.journal == Journal::Rollback),
+            flushes: Cell::new(opened.journal == JournalMode::Rollback),
             connection: opened.connection,
             journal: opened.journal,
             rehearsed: rehearsed.clone(),
@@ -205,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// For a database that can only be read.
+    /// A writer that refuses everything, for a database that can only be read.
     pub(super) fn refusing(path: PathBuf, why: String) -> Writer {
         Writer {
             jobs: mpsc::channel(1).0,
@@ -222,32 +222,32 @@ impl Writer {
         }
     }
 
-    /// How long ago this program last wrote anything; nothing while it is at it.
+    /// The time since the last write of this program. About zero during a write.
     pub(super) fn quiet_for(&self) -> Duration {
         let last = Duration::from_micros(self.last_write.load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(last)
     }
 
-    /// Grows when a group of writes begins and when it has ended: odd while one is being written.
+    /// Increases when a group of writes begins and when it ends, so it is odd during a write.
     pub(super) fn groups(&self) -> u64 {
         self.groups.load(Ordering::SeqCst)
     }
 
-    /// Whether our writes were rehearsed with the schema that has this cookie.
+    /// Whether our writes were rehearsed with the schema of this cookie.
     pub(super) fn has_rehearsed(&self, cookie: i64) -> bool {
         self.rehearsed.load(Ordering::Relaxed) == cookie
     }
 
-    /// Locks of other programs are waited out only briefly from now on.
+    /// Shortens the waits for locks of other programs.
     pub(super) fn hurry(&self) {
         self.hurry.store(true, Ordering::Relaxed);
     }
 
-    /// Takes no more jobs, commits those that wait, and closes the connection. Returns when that is done.
+    /// Accepts no more jobs, commits the waiting ones, and closes the connection. Returns after that.
     pub(super) fn close(&self) {
         self.hurry();
         self.closed.store(true, Ordering::Release);
-        // A queue that is full keeps the thread awake anyway.
+        // A full queue keeps the thread awake.
         let _ = self.jobs.try_send(Box::new(Nothing));
         let thread = self.thread.lock().ok().and_then(|mut it| it.take());
         if let Some(thread) = thread {
@@ -255,15 +255,15 @@ impl Writer {
         }
     }
 
-    /// A write will come in a moment: it should not find the writer asleep.
+    /// Wakes the writer, because a write will follow soon.
     pub(super) fn wake(&self) {
         if self.asleep.load(Ordering::Relaxed) {
-            // A queue that is full keeps it awake anyway.
+            // A full queue keeps the thread awake.
             let _ = self.jobs.try_send(Box::new(Nothing));
         }
     }
 
-    /// Asked on the writing connection, `data_version` moves only for commits that are not ours.
+    /// `data_version` on the writing connection changes only with commits of others.
     pub(super) async fn data_version(&self) -> Result<i64, StoreError> {
         self.run(Needs::Answer, |c| {
             Ok(c.pragma_query_value(None, "data_version", |row| row.get(0))?)
@@ -271,7 +271,7 @@ impl Writer {
         .await
     }
 
-    /// Hands over a write that its caller does not wait for. When too many jobs wait, it is not done.
+    /// Submits a write without waiting for it. It is dropped if the queue is full.
     pub(super) fn post<F>(&self, work: F)
     where
         F: Fn(&Connection) -> Result<(), StoreError> + Send + 'static,
@@ -302,8 +302,8 @@ impl Writer {
             result: None,
             reply,
         });
-        // A question is not part of a chain of writes; the thread that asks it need not stay awake. Neither does it keep a
-        // chain from being alone.
+        // A question is not part of a chain of writes, so its caller does not poll. It does not count as a waiting
+        // write either.
         let is_write = needs != Needs::Answer;
         let alone = is_write && self.waiting.fetch_add(1, Ordering::Relaxed) == 0;
         let _waits = is_write.then(|| Waits(&self.waiting));
@@ -313,10 +313,10 @@ impl Writer {
             while asked.elapsed() < ATTENTION {
                 match answer.try_recv() {
                     Ok(result) => return result,
-                    // Others go on meanwhile, and may join the next commit.
+                    // Other tasks continue meanwhile, and may join the next commit.
                     Err(oneshot::error::TryRecvError::Empty) => {
                         tokio::task::yield_now().await;
-                        // The writer may want this very core.
+                        // The writer may need this core.
                         std::thread::yield_now();
                     }
                     Err(oneshot::error::TryRecvError::Closed) => return Err(StoreError::Closed),
@@ -328,7 +328,7 @@ impl Writer {
 }
 
 impl Drop for Writer {
-    /// Whatever was handed over is still written before the connection closes.
+    /// Waiting jobs are still committed before the connection closes.
     fn drop(&mut self) {
         self.close();
     }

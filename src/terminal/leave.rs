@@ -1,6 +1,6 @@
-//! Getting up: the session is finalised. A turn in progress is cut off and what there is of it kept, the hook hears of the
-//! end, and the row ends with its reason. Each step is taken whatever became of the one before it; a second time nothing
-//! is left to do. While a handoff of the session is in flight, its owner is not known: the handoff's end decides.
+//! Detaches a terminal and finalises its session. First a turn in progress is cut off and its partial reply is stored.
+//! Then the end is published, for hooks. Then the row ends with its reason. Each step runs even if the one before it
+//! failed. While a handoff of the session is in flight, the end of the handoff decides.
 
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -13,17 +13,17 @@ use crate::events::Event;
 use crate::store::retry_while_busy;
 use crate::store::{StoreError, Terminal};
 
-/// How often the end of a handoff is looked for when no event tells of it: another program may have ended it.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The interval of checks for the end of a handoff that another program may have ended, without an event.
+const HANDOFF_CHECK: Duration = Duration::from_secs(5);
 
 /// Why a terminal's session ends, in Hermes' own words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// The terminal was closed, by whatever.
+    /// The terminal was closed, or its connection ended.
     Closed,
     /// The person began another session.
     NewSession,
-    /// The person went on with another session.
+    /// The person resumed another session.
     ResumedOther,
 }
 
@@ -38,26 +38,26 @@ impl Reason {
 }
 
 impl Terminals {
-    /// Finalises the session of a terminal; returns when that is done.
+    /// Finalises the session of a terminal. Returns when that is done.
     pub async fn leave(&self, terminal: &Arc<AttachedTerminal>, reason: Reason) {
         {
-            // Under the lock that a turn is taken under: none begins any more.
-            let _seats = self.inner.attached();
+            // The lock under which a turn begins, so none begins after this.
+            let _attached = self.inner.attached();
             if terminal.leaving.swap(true, Ordering::Relaxed) {
                 return;
             }
         }
         let interrupted = self.cut_off(terminal).await;
-        // Where nothing was ever said there is nothing that could end.
-        if *terminal.born.lock().await {
+        // A session without a row has nothing to end.
+        if *terminal.has_row.lock().await {
             self.close(&terminal.session_id(), interrupted, reason.as_str())
                 .await;
         }
-        // Only now may somebody else sit down here: their session would have been ended.
+        // Only now may another terminal attach: before, its session would have been ended.
         self.inner.attached().remove(&terminal.conversation);
     }
 
-    /// The client of this terminal, if it has one, is gone. Nobody waits but the daemon's stop.
+    /// Finalises in the background, after the client has gone. Only the daemon's stop waits for it.
     pub fn abandon(
         &self,
         terminal: impl Future<Output = Option<Arc<AttachedTerminal>>> + Send + 'static,
@@ -70,7 +70,7 @@ impl Terminals {
         });
     }
 
-    /// Waits for the turns in progress; none begins any more. A terminal without one is not waited for.
+    /// Waits for the turns in progress. The daemon already drains, so no other begins.
     pub async fn finish_turns(&self) {
         let attached: Vec<Arc<AttachedTerminal>> =
             self.inner.attached().values().cloned().collect();
@@ -82,7 +82,7 @@ impl Terminals {
         }
     }
 
-    /// The daemon stops, and every terminal with it.
+    /// Finalises all sessions when the daemon stops.
     pub async fn drain(&self) {
         let attached: Vec<Arc<AttachedTerminal>> =
             self.inner.attached().values().cloned().collect();
@@ -93,7 +93,7 @@ impl Terminals {
         self.inner.tracker.wait().await;
     }
 
-    /// Finalises what a daemon left that did not get to it. To be called once; terminals wait for it.
+    /// Finalises the sessions that the last run left open. Call it once. Terminals attach only after it.
     pub fn recover(&self) {
         let this = self.clone();
         self.inner.tracker.spawn(async move {
@@ -102,7 +102,7 @@ impl Terminals {
             let left = match retry_while_busy(stop, || store.open_terminals()).await {
                 Ok(left) => left,
                 Err(error) => {
-                    tracing::error!(%error, "the sessions of the last run could not be finalised");
+                    tracing::error!(%error, "sessions of the last run not finalised");
                     return;
                 }
             };
@@ -118,22 +118,22 @@ impl Terminals {
         if let Some((reason, interrupted)) = &terminal.left {
             return self.close(id, *interrupted, reason).await;
         }
-        // A turn of the chat that has the session by now is taken up there.
-        let at_home = matches!(
+        // If a chat owns the session by now, `inbound` resumes the turn.
+        let is_terminal_session = matches!(
             retry_while_busy(stop, || store.session(id)).await,
             Ok(Some(s)) if TERMINAL_SOURCES.contains(&s.source.as_str())
         );
-        let interrupted = at_home
+        let interrupted = is_terminal_session
             && retry_while_busy(stop, || store.end_left_turn(id))
                 .await
                 .unwrap_or_else(|error| {
-                    tracing::error!(%error, session = id, "what was streamed could not be kept");
+                    tracing::error!(%error, session = id, "partial reply not stored");
                     true
                 });
         self.close(id, interrupted, Reason::Closed.as_str()).await;
     }
 
-    /// Finalises a session whose terminal has left. While a handoff of it is in flight, this waits for the handoff's end.
+    /// Finalises a session whose terminal has left. If a handoff of it is in flight, a task waits for its end.
     async fn close(&self, session_id: &str, interrupted: bool, reason: &str) {
         let (store, stop) = (&self.inner.store, &self.inner.stop);
         let defer = || store.defer_close(session_id, reason, interrupted);
@@ -153,20 +153,20 @@ impl Terminals {
         }
     }
 
-    /// Finalises the session when no handoff of it is in flight any more, if its terminal has not come back since. A stop
-    /// leaves that to the next start.
+    /// Finalises the session when its handoff has ended, unless a terminal has attached again. After a stop, the next
+    /// start does it.
     async fn close_after_handoff(&self, session_id: &str) {
         let (store, stop) = (&self.inner.store, &self.inner.stop);
         loop {
             let look = || async { store.terminal(session_id) };
-            // Listens before it looks, so that no end falls in between.
+            // Subscribes before it reads the store, so that it misses no end.
             let handoff = retry_while_busy(stop, look).await.ok().flatten();
             let mut ending = handoff
                 .and_then(|terminal| terminal.handoff)
                 .map(|id| self.inner.bus.ending(id));
             let ended = async {
                 match &mut ending {
-                    Some(ending) => ending.told().await,
+                    Some(ending) => ending.ended().await,
                     None => std::future::pending().await,
                 }
             };
@@ -185,13 +185,13 @@ impl Terminals {
             }
             tokio::select! {
                 () = ended => {}
-                () = tokio::time::sleep(LOOK_AGAIN) => {}
+                () = tokio::time::sleep(HANDOFF_CHECK) => {}
                 () = stop.cancelled() => return,
             }
         }
     }
 
-    /// Keeps the place meanwhile: a terminal that opened the session now would have it ended.
+    /// Holds the terminal's slot meanwhile: a terminal that attached now would lose its session.
     async fn finalise_unattached(&self, session_id: &str, interrupted: bool, reason: &str) {
         let conversation = match self.inner.store.root(session_id) {
             Ok(conversation) => conversation,
@@ -211,10 +211,10 @@ impl Terminals {
         match error {
             StoreError::Cancelled => tracing::warn!(
                 session = session_id,
-                "the next start ends this session: the database is busy"
+                "database busy, next start will end this session"
             ),
             error => {
-                tracing::error!(%error, session = session_id, "a session could not be ended")
+                tracing::error!(%error, session = session_id, "session not ended")
             }
         }
     }
@@ -224,7 +224,7 @@ impl Terminals {
         let tip = store.tip(session_id).await;
         let session_id = &tip.unwrap_or_else(|_| session_id.to_owned());
         let session = store.session(session_id).await.ok().flatten();
-        // A chat that owns the session by now goes on with it.
+        // A chat that owns the session by now continues it.
         let ends = session
             .as_ref()
             .is_none_or(|s| TERMINAL_SOURCES.contains(&s.source.as_str()));

@@ -1,5 +1,5 @@
-//! Sessions that live in a terminal: a client takes a terminal at one, speaks, and leaves, politely or not. Whatever way it
-//! leaves, what was said and streamed so far is kept, and the session is finalised once.
+//! Attaches terminals to sessions: a client opens a session, sends messages, and leaves or loses its connection. Either
+//! way, messages and partial replies are stored, and the session is finalised once.
 
 mod leave;
 mod open;
@@ -32,46 +32,46 @@ pub struct Terminals {
 struct Inner {
     store: Store,
     turns: Arc<Turns>,
-    /// Tells chats that their session has gone home.
+    /// Posts a note to a chat when its session returns to a terminal.
     chat_queue: Arc<dyn ChatQueue>,
     bus: Bus,
     tracker: TaskTracker,
-    /// The daemon stops: no turn begins any more.
+    /// The daemon drains: no new turn begins.
     draining: CancellationToken,
-    /// The daemon stops: turns in progress end now.
+    /// The daemon cuts off the turns in progress.
     stop: CancellationToken,
-    /// By conversation, the first row of its session: a session has one terminal.
+    /// By conversation, because a session has one terminal.
     attached: Mutex<HashMap<String, Arc<AttachedTerminal>>>,
-    /// Given when what the last run left is finalised. Nobody sits down before: it might be where they want to sit.
+    /// Cancelled when the sessions of the last run are finalised. No terminal attaches before: it may want one of them.
     recovered: CancellationToken,
 }
 
-/// The place of one terminal at one session.
+/// One terminal, attached to one session.
 #[derive(Debug)]
 pub struct AttachedTerminal {
-    /// The first row of the session: its name whatever compression does to it.
+    /// The first row of the session. Compression does not change it.
     conversation: String,
-    /// The row that goes on, as far as it is known.
+    /// The last known row in which the session continues.
     session_id: Mutex<String>,
     tty: Option<String>,
-    /// Who was chosen to answer in a session that has no row yet, and so cannot be remembered with anybody.
+    /// The agent chosen for a session that has no row yet, and so cannot store it.
     agent: Option<String>,
-    /// Whether the session has a row: an untitled one gets it with its first words, so that a terminal in which nothing
-    /// was said leaves nothing behind.
-    born: tokio::sync::Mutex<bool>,
+    /// Whether the session has a row. An untitled session gets it with its first message, so that an unused terminal
+    /// leaves nothing behind.
+    has_row: tokio::sync::Mutex<bool>,
     turn: Mutex<Option<LiveTurn>>,
-    /// Somebody gets up here.
+    /// The terminal is leaving.
     leaving: AtomicBool,
-    /// The daemon's stop has ended a turn of it, which is over by the time that the terminal gets up.
+    /// The daemon's stop has cut off a turn, which may be over before the terminal leaves.
     stopped: AtomicBool,
 }
 
-/// A turn in progress, for whoever wants to stop it or to know how far it came.
+/// A turn in progress: stops it, and knows what it has streamed.
 #[derive(Debug, Clone, Default)]
 struct LiveTurn {
     streamed: Streamed,
     cancel: CancellationToken,
-    /// Given when everything of it is kept.
+    /// Cancelled when the end of the turn is stored.
     ended: CancellationToken,
 }
 
@@ -81,27 +81,26 @@ impl AttachedTerminal {
         session_id: String,
         tty: Option<String>,
         agent: Option<String>,
-        born: bool,
+        has_row: bool,
     ) -> Arc<AttachedTerminal> {
         Arc::new(AttachedTerminal {
             conversation,
             session_id: Mutex::new(session_id),
             tty,
             agent,
-            born: tokio::sync::Mutex::new(born),
+            has_row: tokio::sync::Mutex::new(has_row),
             turn: Mutex::default(),
             leaving: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         })
     }
 
-    /// The session that the terminal is at. Compression may put another row of it in place of the one that was opened.
+    /// The row of the session. Compression may replace the one that was opened.
     pub fn session_id(&self) -> String {
         self.at().clone()
     }
 
-    /// The session goes on in this row.
-    fn go_on_in(&self, session_id: String) {
+    fn continue_in(&self, session_id: String) {
         *self.at() = session_id;
     }
 
@@ -111,12 +110,12 @@ impl AttachedTerminal {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The name of the conversation, by which questions are answered.
+    /// The conversation, by which questions are answered.
     pub fn conversation(&self) -> &str {
         &self.conversation
     }
 
-    /// Interrupts the answer that is coming. False: none is.
+    /// Interrupts the answer in progress. Returns false if there is none.
     pub fn stop(&self) -> bool {
         let turn = self.turn().clone();
         turn.inspect(|turn| turn.cancel.cancel()).is_some()
@@ -152,7 +151,7 @@ impl Terminals {
         }
     }
 
-    /// Who answers at a terminal, or why nobody can.
+    /// The agent that answers, or why none can.
     fn agent_at(&self, terminal: &AttachedTerminal) -> Result<Chosen, StoreError> {
         let (turns, source) = (&self.inner.turns, TERMINAL_SOURCES[0]);
         let Some(name) = &terminal.agent else {
@@ -160,12 +159,12 @@ impl Terminals {
         };
         let agent = turns.agents().get(name).map_err(TurnError::Agent);
         Ok(agent.map(|agent| {
-            let scribe = agent.scribe(source);
-            (agent, scribe)
+            let transcript_writer = agent.transcript_writer(source);
+            (agent, transcript_writer)
         }))
     }
 
-    /// The terminal at a session.
+    /// The terminal attached to a session.
     fn terminal(&self, session_id: &str) -> Result<Option<Arc<AttachedTerminal>>, StoreError> {
         let conversation = self.inner.store.root(session_id)?;
         Ok(self.inner.attached().get(&conversation).cloned())

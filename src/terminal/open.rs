@@ -1,4 +1,4 @@
-//! Sitting down: at a new session, or at one that was there before, wherever it is now.
+//! Attaches a terminal to a new session, or to an existing one that it brings back from its chat.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use crate::events::Event;
 use crate::sessions::{self, Refusal, RequestError, turn_elsewhere};
 use crate::store::{BusyElsewhere, StoreError};
 
-/// What a terminal wants.
+/// The request of a terminal.
 #[derive(Debug, Clone, Default)]
 pub struct Opening {
-    /// Id, title, beginning of an id, or `last`; `None` for a new session.
+    /// Id, title, beginning of an id, or `last`. `None`: a new session.
     pub session: Option<String>,
-    /// For a new session.
+    /// The title of a new session.
     pub title: Option<String>,
-    /// Who is to answer in it from now on.
+    /// The agent that answers from now on.
     pub agent: Option<String>,
     pub tty: Option<String>,
-    /// Where it sits now. It stays there when that is the session that it wants.
+    /// The terminal that the client has now. It stays attached if its session is the requested one.
     pub at: Option<Arc<AttachedTerminal>>,
 }
 
@@ -29,11 +29,11 @@ pub struct OpenedSession {
     pub terminal: Arc<AttachedTerminal>,
     pub session: Session,
     pub resumed: bool,
-    /// The platform whose chat had it.
+    /// The platform whose chat had the session.
     pub came_from: Option<String>,
 }
 
-/// The last terminal session, for people who do not remember its name.
+/// The name that stands for the last terminal session.
 const LAST: &str = "last";
 
 impl Terminals {
@@ -50,7 +50,7 @@ impl Terminals {
             .await
     }
 
-    /// Brings a session home from whichever chat has it.
+    /// Brings a session back from its chat. Without a name, the only session that was handed off.
     pub async fn resume(
         &self,
         name: Option<&str>,
@@ -66,7 +66,7 @@ impl Terminals {
         ))
     }
 
-    /// A session that was opened and not spoken in yet gets its row, since somebody wants to do something with it.
+    /// Creates the row of a session that has no message yet, because a request needs the row.
     pub async fn ensure_row(&self, session_id: &str) -> Result<(), RequestError> {
         match self.terminal(session_id)? {
             Some(terminal) => Ok(self.create_row(&terminal, None).await?),
@@ -112,13 +112,13 @@ impl Terminals {
             if let Some(agent) = agent {
                 self.inner.store.remember_agent(&id, agent).await?;
             }
-            terminal.go_on_in(id.clone());
+            terminal.continue_in(id.clone());
             let session = sessions::resolve(&self.inner.store, &id)?;
             Ok((session, came_from))
         };
         match taken.await {
             Ok((session, came_from)) => {
-                // Whoever sat here all the time has begun nothing.
+                // A terminal that stays attached begins nothing.
                 if !stays || came_from.is_some() {
                     self.publish_start(&session.id, session.model.clone(), true);
                 }
@@ -138,7 +138,7 @@ impl Terminals {
         }
     }
 
-    /// One terminal at a session: what two of them say would run into each other, and the first to leave would end it.
+    /// A session has one terminal: two would mix their messages, and the first to leave would end the session.
     fn attach(
         &self,
         terminal: &Arc<AttachedTerminal>,
@@ -194,8 +194,8 @@ impl Terminals {
         terminal: &AttachedTerminal,
         title: Option<&str>,
     ) -> Result<(), StoreError> {
-        let mut born = terminal.born.lock().await;
-        if *born {
+        let mut has_row = terminal.has_row.lock().await;
+        if *has_row {
             return Ok(());
         }
         let (store, id) = (&self.inner.store, &terminal.session_id());
@@ -205,7 +205,7 @@ impl Terminals {
         store
             .create_terminal_session(id, title, model.as_deref(), chosen, tty)
             .await?;
-        *born = true;
+        *has_row = true;
         self.publish_start(id, model, false);
         Ok(())
     }
@@ -219,7 +219,7 @@ impl Terminals {
                 hint,
             )
         };
-        // Held while it moves: nobody begins a turn of it meanwhile.
+        // Held while the session moves, so that no turn begins meanwhile.
         let Some(_lease) = self.inner.turns.try_lock(&session.id)? else {
             return Err(busy(
                 "the agent is in the middle of a turn",
@@ -254,7 +254,7 @@ impl Terminals {
         tracing::info!(
             session = session.id,
             platform = from,
-            "brought back to the terminal"
+            "session brought back to the terminal"
         );
         self.inner.chat_queue.post(departure.note);
         self.inner.bus.publish(Event::SessionMoved {

@@ -1,5 +1,5 @@
-//! One answer in a terminal: the words are kept before the agent sees them, what it streams is kept while it comes, and
-//! the end, whatever it is, closes the turn in the transcript.
+//! Answers one message of a terminal. The message is stored before the agent gets it, and the reply is stored while it
+//! streams. The end of the turn, however it ends, is stored in the transcript.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,27 +21,27 @@ use crate::store::{Store, StoreError, TurnEnd, TypedMessage};
 use crate::turn::{SessionLock, TurnError, WaitOutcome, kept_busy};
 
 /// How much of a streaming reply a killed daemon may lose.
-const KEEP_EVERY: Duration = Duration::from_millis(500);
+const PERSIST_EVERY: Duration = Duration::from_millis(500);
 
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outcome {
-    /// All of the reply, or what there is of it.
+    /// The whole reply, or the part that was streamed.
     pub reply: String,
     pub interrupted: bool,
-    /// Why there is no whole reply.
+    /// Why the reply is not whole.
     pub error: Option<String>,
-    /// A word about the reply that is no part of it.
+    /// A note about the reply.
     pub note: Option<String>,
 }
 
-/// Gives the place back when the turn ends, also when it panics.
-struct AtTurn {
+/// Frees the terminal for the next turn when this one ends, even by a panic.
+struct TurnGuard {
     terminal: Arc<AttachedTerminal>,
     turn: LiveTurn,
 }
 
-impl Drop for AtTurn {
+impl Drop for TurnGuard {
     fn drop(&mut self) {
         self.terminal.turn().take();
         self.turn.ended.cancel();
@@ -49,37 +49,37 @@ impl Drop for AtTurn {
 }
 
 impl Terminals {
-    /// Asks the agent. Returns when the answer, or what there is of it, is kept.
+    /// Asks the agent. Returns when the whole or partial answer is stored.
     pub async fn say(
         &self,
         terminal: &Arc<AttachedTerminal>,
         text: &str,
     ) -> Result<Outcome, RequestError> {
         if text.trim().is_empty() {
-            let message = "there is nothing to say in an empty message".to_owned();
-            return Err(refusal(RefusalKind::Empty, message, "type some words"));
+            let message = "the message is empty".to_owned();
+            return Err(refusal(RefusalKind::Empty, message, "type a message"));
         }
         if text.chars().count() > LONGEST_MESSAGE {
-            let message = format!("a message may have {LONGEST_MESSAGE} characters");
+            let message = format!("the message is longer than {LONGEST_MESSAGE} characters");
             return Err(refusal(RefusalKind::TooLong, message, "send it in parts"));
         }
-        let at_turn = self.take_turn(terminal)?;
-        // On its own: neither a client that leaves nor a handler that is dropped stops it halfway.
+        let guard = self.take_turn(terminal)?;
+        // A task of its own, so that a client that leaves or a dropped handler does not stop it halfway.
         let (this, text) = (self.clone(), text.to_owned());
         let span = tracing::error_span!("terminal", session = terminal.session_id());
         let outcome = self
             .inner
             .tracker
-            .spawn(async move { this.converse(&at_turn, &text).await }.instrument(span));
+            .spawn(async move { this.converse(&guard, &text).await }.instrument(span));
         outcome.await.unwrap_or_else(|error| {
             let message = format!("the turn broke off: {error}");
             Err(refusal(RefusalKind::BrokenOff, message, "say it again"))
         })
     }
 
-    fn take_turn(&self, terminal: &Arc<AttachedTerminal>) -> Result<AtTurn, RequestError> {
-        // Under the lock that leaving takes: a terminal that is given up takes no turn any more.
-        let _seats = self.inner.attached();
+    fn take_turn(&self, terminal: &Arc<AttachedTerminal>) -> Result<TurnGuard, RequestError> {
+        // The lock under which a terminal leaves, so no turn begins after that.
+        let _attached = self.inner.attached();
         if self.inner.draining.is_cancelled() {
             return Err(stopping().into());
         }
@@ -87,8 +87,8 @@ impl Terminals {
             let message = "this terminal has left its session".to_owned();
             return Err(refusal(RefusalKind::Left, message, "open it again"));
         }
-        let mut place = terminal.turn();
-        if place.is_some() {
+        let mut live_turn = terminal.turn();
+        if live_turn.is_some() {
             let message = "the agent has not answered yet".to_owned();
             return Err(refusal(
                 RefusalKind::TurnInProgress,
@@ -100,34 +100,40 @@ impl Terminals {
             cancel: self.inner.stop.child_token(),
             ..LiveTurn::default()
         };
-        *place = Some(turn.clone());
-        Ok(AtTurn {
+        *live_turn = Some(turn.clone());
+        Ok(TurnGuard {
             terminal: terminal.clone(),
             turn,
         })
     }
 
-    async fn converse(&self, at: &AtTurn, text: &str) -> Result<Outcome, RequestError> {
+    async fn converse(&self, at: &TurnGuard, text: &str) -> Result<Outcome, RequestError> {
         let (inner, id) = (&self.inner, at.terminal.session_id());
         let cancel = &at.turn.cancel;
         let mut lock = tokio::select! {
-            lock = inner.turns.locks.take(at.terminal.conversation()) => lock,
+            lock = inner.turns.locks.acquire(at.terminal.conversation()) => lock,
             () = cancel.cancelled() => return Ok(Outcome::nothing()),
             () = inner.draining.cancelled() => return Err(stopping().into()),
         };
-        // Before anything is kept: words that nobody can answer are better not said.
-        let (agent, scribe) = self.agent_at(&at.terminal)?.map_err(|error| {
+        // Before the message is stored: a message that no agent can answer is refused.
+        let (agent, transcript_writer) = self.agent_at(&at.terminal)?.map_err(|error| {
             refusal(
                 RefusalKind::NoAgent,
                 error.to_string(),
                 "see `hermesctl agents`",
             )
         })?;
-        lock.share(inner.store.turn_lease(&id, TERMINAL_SOURCES[0], scribe));
+        lock.share(
+            inner
+                .store
+                .turn_lease(&id, TERMINAL_SOURCES[0], transcript_writer),
+        );
         let store = lock.store(&inner.store);
         let begin = || async {
             self.create_row(&at.terminal, None).await?;
-            store.begin_terminal_turn(&id, text, scribe).await
+            store
+                .begin_terminal_turn(&id, text, transcript_writer)
+                .await
         };
         let quit = async {
             tokio::select! {
@@ -151,7 +157,7 @@ impl Terminals {
         };
         match begun {
             Ok(TypedMessage::Begun(id, begun)) => {
-                at.terminal.go_on_in(id);
+                at.terminal.continue_in(id);
                 self.answer(at, &lock, agent.as_ref(), text, begun.row())
                     .await
             }
@@ -178,7 +184,7 @@ impl Terminals {
 
     async fn answer(
         &self,
-        at: &AtTurn,
+        at: &TurnGuard,
         lock: &SessionLock,
         agent: &dyn Agent,
         text: &str,
@@ -199,10 +205,10 @@ impl Terminals {
                 let answer = turns.run(lock, agent, prompt, streamed, None, cancel);
                 tokio::select! {
                     reply = answer => reply,
-                    () = self.keep_streaming(at, store) => Err(TurnError::Cancelled),
+                    () = self.persist_stream(at, store) => Err(TurnError::Cancelled),
                 }
             }
-            Ok(None) => Err(TurnError::Agent("the session is gone".into())),
+            Ok(None) => Err(TurnError::Agent("the session was deleted".into())),
             Err(StoreError::Cancelled) => Err(TurnError::Cancelled),
             Err(error) => Err(TurnError::Agent(error.to_string())),
         };
@@ -215,16 +221,16 @@ impl Terminals {
                 (Outcome::cut_off(&partial, &error), TurnEnd::CutOff(partial))
             }
         };
-        // A stop does not wait for a locked database; then the next start finds the last that was kept.
+        // A stop does not wait for a locked database. The next start then uses the stored part of the reply.
         match retry_while_busy(&self.inner.stop, || store.end_turn(id, end.clone())).await {
             Ok(goes_on) => {
-                at.terminal.go_on_in(goes_on);
+                at.terminal.continue_in(goes_on);
                 Ok(outcome)
             }
             Err(StoreError::TurnLost) => {
                 if outcome.error.is_none() {
                     let error = TurnError::Lost;
-                    tracing::error!(message_id = journal_ids::TURN_FAILED, %error, "a turn failed");
+                    tracing::error!(message_id = journal_ids::TURN_FAILED, %error, "turn failed");
                 }
                 Ok(Outcome {
                     error: Some(TurnError::Lost.to_string()),
@@ -232,21 +238,21 @@ impl Terminals {
                 })
             }
             Err(error) => {
-                tracing::error!(%error, "the end of a turn could not be kept");
-                let unkept = format!("it could not be kept in the transcript: {error}");
+                tracing::error!(%error, "end of turn not stored");
+                let unstored = format!("the reply could not be stored in the transcript: {error}");
                 Ok(Outcome {
-                    error: Some(outcome.error.unwrap_or(unkept)),
+                    error: Some(outcome.error.unwrap_or(unstored)),
                     ..outcome
                 })
             }
         }
     }
 
-    /// Keeps what is streamed every now and then; never returns.
-    async fn keep_streaming(&self, at: &AtTurn, store: &Store) {
+    /// Stores the streamed part of the reply at intervals. Never returns.
+    async fn persist_stream(&self, at: &TurnGuard, store: &Store) {
         let mut kept = 0;
         loop {
-            tokio::time::sleep(KEEP_EVERY).await;
+            tokio::time::sleep(PERSIST_EVERY).await;
             let streamed = at.turn.streamed.text();
             if streamed.len() == kept {
                 continue;
@@ -255,17 +261,17 @@ impl Terminals {
             let id = &at.terminal.session_id();
             match store.keep_partial(id, streamed).await {
                 Ok(()) => {}
-                // The turn learns of it too, and ends.
+                // The turn itself gets this error too, and ends.
                 Err(StoreError::TurnLost) => return std::future::pending().await,
                 Err(error) => {
-                    tracing::warn!(%error, "what is streamed could not be kept; it is tried again");
+                    tracing::warn!(%error, "partial reply not stored, will retry");
                     kept = 0;
                 }
             }
         }
     }
 
-    /// Stops whatever turn a terminal is in and waits until its end is kept. False: none was cut off.
+    /// Cuts off the turn in progress and waits until its end is stored. Returns false if no turn was cut off.
     pub(super) async fn cut_off(&self, terminal: &AttachedTerminal) -> bool {
         let turn = terminal.turn().clone();
         let Some(turn) = turn else {
@@ -287,7 +293,7 @@ impl Outcome {
         }
     }
 
-    /// Stopped before anything was said, in either direction.
+    /// Cancelled before the message was stored.
     fn nothing() -> Outcome {
         Outcome::cut_off("", &TurnError::Cancelled)
     }

@@ -1,7 +1,6 @@
-//! One turn of one session: the lock that keeps turns apart, the agent, its timeouts, and delivery of what it said.
+//! Runs turns: locks the conversation, calls the agent with its timeouts, streams the reply and asks the person.
 //!
-//! A handoff's notice and a person's message take the same road; what differs is who writes the rows, and that is the
-//! caller's.
+//! Handoffs, chats and terminals run their turns here. The caller writes the rows and delivers the reply.
 
 pub mod questions;
 mod session_lock;
@@ -32,7 +31,7 @@ use crate::domain::transcript::Transcript;
 use crate::events::{Bus, Event};
 use crate::journal_ids;
 use crate::metrics::Metrics;
-use crate::panic_guard::caught;
+use crate::panic_guard::catch_panic;
 use crate::reloadable::Reloadable;
 use crate::store::{Store, StoreError};
 pub use sink::{Pulse, Streamed, TurnSink};
@@ -41,7 +40,7 @@ pub use sink::{Pulse, Streamed, TurnSink};
 pub enum TurnError {
     #[error("the agent failed: {0}")]
     Agent(String),
-    #[error("the agent gave no answer within {} s: see {which}", .after.as_secs())]
+    #[error("the agent did not answer within {} s: see {which}", .after.as_secs())]
     TimedOut {
         after: Duration,
         which: &'static str,
@@ -54,18 +53,18 @@ pub enum TurnError {
     Cancelled,
 }
 
-/// How one question to an agent went.
+/// The result of a test question to an agent.
 pub struct Probe {
-    /// Until the first words, where they came before the whole.
+    /// The time until the first words, if they came before the whole reply.
     pub first: Option<Duration>,
     pub whole: Duration,
     pub outcome: Result<Reply, TurnError>,
 }
 
-/// Who answers, and who writes that down; or why nobody can.
+/// The agent of a session and the writer of its rows, or the reason why no agent can answer.
 pub type Chosen = Result<(Arc<dyn Agent>, TranscriptWriter), TurnError>;
 
-/// Runs turns with whichever agent is to answer.
+/// Runs turns and chooses the agent for each session.
 pub struct Turns {
     pub locks: SessionLocks,
     pub questions: Questions,
@@ -74,9 +73,9 @@ pub struct Turns {
     timeouts: Reloadable<Timeouts>,
     bus: Bus,
     pub(crate) metrics: Arc<Metrics>,
-    /// Numbers the turns of this daemon's life.
+    /// The number of turns since the daemon started.
     turns: AtomicU64,
-    /// Another program has written to the database.
+    /// Signals that another program has written to the database.
     others_wrote: Notify,
 }
 
@@ -101,49 +100,48 @@ impl Turns {
         }
     }
 
-    /// All who can answer.
+    /// The agents that are configured now.
     pub fn agents(&self) -> Arc<Agents> {
         self.agents.get()
     }
 
-    /// From now on these answer, within these times. Returns who did before, and may still be at it.
+    /// Replaces agents and timeouts. Returns the previous agents, which may still have turns in progress.
     pub fn reload(&self, agents: Agents, timeouts: Timeouts) -> Arc<Agents> {
         self.questions.set_patience(timeouts.question);
         self.timeouts.set(timeouts);
         self.agents.set(agents)
     }
 
-    /// Who answers in this session.
+    /// The agent that answers in this session.
     pub fn agent_of(&self, session_id: &str, platform: &str) -> Result<Chosen, StoreError> {
         let remembered = self.store.remembered_agent(session_id)?;
         let source = self.store.source_of(session_id)?;
         let chosen = self.agents().choose(remembered.as_deref(), platform);
         let chosen = chosen.map(|agent| {
-            let scribe = agent.scribe(source.as_deref().unwrap_or(platform));
-            (agent, scribe)
+            let transcript_writer = agent.transcript_writer(source.as_deref().unwrap_or(platform));
+            (agent, transcript_writer)
         });
         Ok(chosen.map_err(TurnError::Agent))
     }
 
-    /// Waits for the right to run a turn of the conversation that this session is part of.
+    /// Waits for the lock of the session's conversation.
     pub async fn lock(&self, session_id: &str) -> Result<SessionLock, StoreError> {
         let conversation = self.store.root(session_id)?;
-        Ok(self.locks.take(&conversation).await)
+        Ok(self.locks.acquire(&conversation).await)
     }
 
-    /// The same, only if no turn of it runs or waits.
+    /// Takes the lock only if no turn of the conversation runs or waits.
     pub fn try_lock(&self, session_id: &str) -> Result<Option<SessionLock>, StoreError> {
         let conversation = self.store.root(session_id)?;
         Ok(self.locks.try_take(&conversation))
     }
 
-    /// Whether a turn of the conversation that this session is part of runs or waits.
+    /// Whether a turn of the session's conversation runs or waits.
     pub fn is_busy(&self, session_id: &str) -> Result<bool, StoreError> {
         Ok(self.locks.is_busy(&self.store.root(session_id)?))
     }
 
-    /// One answer. The lock shows that no other turn of this session runs; what comes of the answer before its end is in
-    /// `streamed`.
+    /// Runs one turn. `lock` proves that no other turn of the conversation runs. `streamed` gets the reply's parts.
     pub async fn run(
         &self,
         lock: &SessionLock,
@@ -187,7 +185,7 @@ impl Turns {
                 session = session_id,
                 agent = agent.name(),
                 %error,
-                "a turn failed"
+                "turn failed"
             );
         }
         let error = outcome.as_ref().err().map(ToString::to_string);
@@ -199,7 +197,7 @@ impl Turns {
         outcome
     }
 
-    /// One question outside of any session, to see whether an agent answers.
+    /// Asks an agent one question outside of any session, to test it.
     pub async fn probe(&self, agent: &dyn Agent) -> Probe {
         let begun = Instant::now();
         let session = Session::unsaved(PROBE, clock::now());
@@ -212,7 +210,7 @@ impl Turns {
             handoff: false,
         };
         let (streamed, cancel) = (Streamed::default(), CancellationToken::new());
-        let lock = self.locks.take(PROBE).await;
+        let lock = self.locks.acquire(PROBE).await;
         let first = async {
             while streamed.is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -242,26 +240,26 @@ impl Turns {
         cancel: &CancellationToken,
     ) -> Result<Reply, TurnError> {
         let cancelled = cancel.child_token();
-        let answer = caught(agent.turn(prompt, sink, &cancelled));
+        let answer = catch_panic(agent.turn(prompt, sink, &cancelled));
         tokio::pin!(answer);
         let error = tokio::select! {
             answer = &mut answer => {
                 let answer = answer.unwrap_or_else(|p| Err(AgentError::Failed(p.to_string())));
                 return whole(answer);
             }
-            (after, which) = self.run_out(sink) => TurnError::TimedOut { after, which },
+            (after, which) = self.timeout_reached(sink) => TurnError::TimedOut { after, which },
             () = lock.lost() => TurnError::Lost,
             () = cancel.cancelled() => TurnError::Cancelled,
         };
         cancelled.cancel();
-        if agent.rests() {
+        if agent.needs_time_to_stop() {
             let _ = tokio::time::timeout(REST, answer).await;
         }
         Err(error)
     }
 
-    /// Resolves when one of the clocks has run out, with its time and the setting that says so.
-    async fn run_out(&self, sink: &TurnSink<'_>) -> (Duration, &'static str) {
+    /// Resolves when a timeout is over, with its duration and the name of its setting.
+    async fn timeout_reached(&self, sink: &TurnSink<'_>) -> (Duration, &'static str) {
         let timeouts = self.timeouts.get();
         let mut whole = Instant::now() + timeouts.whole;
         loop {
@@ -274,7 +272,7 @@ impl Turns {
                 Pulse { begun: true, .. } => timeouts.silence.map(|t| (t, "agent.silence_timeout")),
             };
             if pulse.asking > 0 {
-                // The person's time is not the agent's.
+                // The time that the person needs does not count.
                 let before = Instant::now();
                 tokio::time::sleep(CHECK).await;
                 whole += before.elapsed();
@@ -297,13 +295,13 @@ impl Turns {
     }
 }
 
-/// Where the files of long questions are.
+/// The directory for the files of long questions.
 fn questions_in(store: &Store) -> PathBuf {
     let home = store.path().parent().unwrap_or(Path::new("."));
     home.join("questions")
 }
 
-/// What the metrics call it.
+/// The outcome as a metric label.
 fn kind(outcome: &Result<Reply, TurnError>) -> &'static str {
     match outcome {
         Ok(_) => "answered",
@@ -315,7 +313,7 @@ fn kind(outcome: &Result<Reply, TurnError>) -> &'static str {
     }
 }
 
-/// An agent's answer; an empty one is none.
+/// Converts the agent's result. An empty reply is an error.
 fn whole(answer: Result<Reply, AgentError>) -> Result<Reply, TurnError> {
     match answer {
         Ok(reply) if reply.text.trim().is_empty() => Err(TurnError::Empty),
@@ -325,7 +323,7 @@ fn whole(answer: Result<Reply, AgentError>) -> Result<Reply, TurnError> {
     }
 }
 
-/// How long an agent may take to come to rest when it is stopped.
+/// How long a cancelled agent may take to stop.
 const REST: Duration = Duration::from_secs(5);
-/// How often the clocks look whether something has changed under them.
+/// How often the timeouts are checked at least.
 const CHECK: Duration = Duration::from_secs(1);

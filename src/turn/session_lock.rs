@@ -1,5 +1,6 @@
-//! One turn at a time per conversation: chats, handoffs and terminals that share it wait here in order. A conversation is
-//! named by the first row of its session, so that a row that compression has ended and the one that goes on share a lock.
+//! Locks conversations: each has one turn at a time, across chats, handoffs and terminals. Waiters get the lock in
+//! order. The root row of a session's lineage names its conversation, so a compressed row and the row that continues
+//! it share a lock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -16,9 +17,9 @@ pub struct SessionLocks {
     freed: Arc<Notify>,
 }
 
-/// The right to run a turn of one conversation; dropped, the next in line has it.
+/// The right to run a turn of one conversation. Dropping it passes the lock to the next waiter.
 pub struct SessionLock {
-    /// The lock that keeps other programs away.
+    /// The lease that excludes other programs.
     shared: Option<TurnLease>,
     guard: Option<OwnedMutexGuard<()>>,
     conversation: String,
@@ -27,9 +28,9 @@ pub struct SessionLock {
 }
 
 impl SessionLocks {
-    /// Waits for its turn; first come, first served.
-    pub async fn take(&self, conversation: &str) -> SessionLock {
-        // Made before the wait, so that a waiter that gives up cleans up behind itself too.
+    /// Waits for the lock. Waiters get it in order of arrival.
+    pub async fn acquire(&self, conversation: &str) -> SessionLock {
+        // Made before the wait, so that its drop cleans up if the caller gives up.
         let mut lock = SessionLock {
             shared: None,
             guard: None,
@@ -42,7 +43,7 @@ impl SessionLocks {
         lock
     }
 
-    /// Only if nobody is at this session and nobody waits for it.
+    /// Takes the lock only if no other caller holds it or waits for it.
     pub fn try_take(&self, conversation: &str) -> Option<SessionLock> {
         let guard = self.locked(|gates| {
             if gates.contains_key(conversation) {
@@ -60,12 +61,12 @@ impl SessionLocks {
         })
     }
 
-    /// Whether a turn of this conversation runs or waits now.
+    /// Whether a caller holds the lock of this conversation or waits for it.
     pub fn is_busy(&self, conversation: &str) -> bool {
         self.locked(|gates| gates.contains_key(conversation))
     }
 
-    /// Resolves when nobody is at some session any more that somebody was at. For one listener, the queue.
+    /// Resolves when a lock is free and has no waiters. Only one task may listen: the queue.
     pub async fn freed(&self) {
         self.freed.notified().await;
     }
@@ -85,12 +86,12 @@ impl SessionLocks {
 }
 
 impl SessionLock {
-    /// The conversation that it is for.
+    /// The conversation that this lock is for.
     pub fn conversation(&self) -> &str {
         &self.conversation
     }
 
-    /// The turn takes this lock among all programs too.
+    /// Adds the lease that excludes other programs.
     pub fn share(&mut self, shared: TurnLease) {
         self.shared = Some(shared);
     }
@@ -99,7 +100,7 @@ impl SessionLock {
         self.shared.as_ref()
     }
 
-    /// The session that the turn is of.
+    /// The session of the turn.
     pub fn session_id(&self) -> &str {
         let shared = self.shared.as_ref();
         shared.map_or(&self.conversation, |shared| shared.session_id())
@@ -113,7 +114,7 @@ impl SessionLock {
         }
     }
 
-    /// Resolves when another program has taken the conversation over.
+    /// Resolves when another program has taken over the conversation.
     pub async fn lost(&self) {
         match &self.shared {
             Some(shared) => shared.lost().await,
@@ -130,7 +131,7 @@ impl Drop for SessionLock {
             .gates
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        // Waiters hold the gate too: the map forgets it with the last of them.
+        // Waiters hold the gate too, so the last of them removes it.
         if gates
             .get(&self.conversation)
             .is_some_and(|gate| Arc::strong_count(gate) == 1)
@@ -148,18 +149,18 @@ mod tests {
     #[tokio::test]
     async fn turns_of_one_session_wait_in_order_and_leave_nothing_behind() {
         let leases = SessionLocks::default();
-        let first = leases.take("a").await;
+        let first = leases.acquire("a").await;
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
         for n in 0..5 {
             let (leases, order) = (leases.clone(), order.clone());
             waiting.push(tokio::spawn(async move {
-                let _lease = leases.take("a").await;
+                let _lease = leases.acquire("a").await;
                 order.lock().unwrap().push(n);
             }));
             tokio::task::yield_now().await;
         }
-        let _other = leases.take("b").await;
+        let _other = leases.acquire("b").await;
         assert!(leases.is_busy("a") && order.lock().unwrap().is_empty());
         drop(first);
         for task in waiting {
@@ -172,10 +173,10 @@ mod tests {
     #[tokio::test]
     async fn a_waiter_that_gives_up_leaves_nothing_behind() {
         let leases = SessionLocks::default();
-        let first = leases.take("a").await;
+        let first = leases.acquire("a").await;
         let waiter = {
             let leases = leases.clone();
-            tokio::spawn(async move { leases.take("a").await })
+            tokio::spawn(async move { leases.acquire("a").await })
         };
         tokio::task::yield_now().await;
         waiter.abort();

@@ -1,4 +1,4 @@
-//! Where an agent puts the pieces of its reply as they come, and how it reaches the person.
+//! Receives an agent's reply as it streams, and asks the person the agent's questions.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::turn::questions::{AskedQuestion, Closed, TERMINAL, Waiting};
 use crate::turn::{QuestionDisplay, Questions};
 use crate::visible_text::{markdown, visible_line};
 
-/// What has come of a reply so far. Cheap to clone; all clones see the same.
+/// The text of a reply so far. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Streamed(Arc<Mutex<String>>);
 
@@ -33,29 +33,29 @@ impl Streamed {
     }
 }
 
-/// How long an answer waits for the message that still brings its question.
+/// How long a closed question waits for a message that still shows it.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
-/// Signs of life, for the clocks of a turn.
+/// The agent's last activity, for the timeouts of a turn.
 #[derive(Debug, Clone, Copy)]
 pub struct Pulse {
     pub at: Instant,
-    /// Something of the answer has come.
+    /// A part of the answer has arrived.
     pub begun: bool,
-    /// How many questions wait for the person, who may take their time.
+    /// The number of questions that wait for the person. Timeouts do not run meanwhile.
     pub asking: usize,
 }
 
 pub struct TurnSink<'a> {
     pub(crate) bus: &'a Bus,
     pub(crate) session_id: &'a str,
-    /// The conversation that the session is part of. It keeps its name when compression splits the session.
+    /// The conversation of the session. Its name stays the same when compression splits the session.
     pub(crate) conversation: &'a str,
     pub(crate) turn: u64,
     pub(crate) streamed: &'a Streamed,
     pub(crate) pulse: Mutex<Pulse>,
     pub(crate) questions: &'a Questions,
-    /// Shows questions where the person is, unless they listen to events anyway.
+    /// Shows questions in a chat. `None` if the person listens to events.
     pub(crate) display: Option<&'a dyn QuestionDisplay>,
 }
 
@@ -81,12 +81,12 @@ impl Sink for TurnSink<'_> {
 
     async fn ask(&self, question: Question) -> QuestionAnswer {
         self.beat(|pulse| pulse.asking += 1);
-        // Also when the agent gives the question up.
+        // Dropped too if the agent abandons the question.
         let _asking = Asking(self);
         tracing::debug!(
             session = self.session_id,
             question = question.ask,
-            "the agent asks the person"
+            "agent asks the person"
         );
         let chat = self.display.map(QuestionDisplay::chat);
         let asked = self.questions.ask(self.conversation, question, chat);
@@ -145,7 +145,7 @@ async fn shown_until_closed(
         closed = closed => closed,
         () = &mut showing => return Closed::NotShown,
     };
-    // A message may be in the chat whose id is not known yet: without it nothing there says that the question is closed.
+    // A message may be in the chat before its id is known. Without the id it cannot be edited to show the end.
     let sent = async {
         tokio::select! {
             () = showing => {}
@@ -156,7 +156,7 @@ async fn shown_until_closed(
     closed
 }
 
-/// A question that waits. Dropped, the clocks of the turn run again.
+/// Stops the timeouts of the turn while it exists.
 struct Asking<'a>(&'a TurnSink<'a>);
 
 impl Drop for Asking<'_> {
@@ -165,7 +165,7 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// A question that is open. Dropped, it is closed everywhere, also when the agent gives it up.
+/// An open question. Dropping it closes the question everywhere, also if the agent abandons it.
 struct Ending<'a> {
     sink: &'a TurnSink<'a>,
     asked: AskedQuestion,
@@ -175,7 +175,6 @@ struct Ending<'a> {
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
         let (sink, closed) = (self.sink, &self.closed);
-        let shown = self.asked.close();
         let answer = closed.in_words(&self.asked.question);
         let place = sink.display.map(|display| display.chat().platform.as_str());
         let note = match (closed, &answer) {
@@ -190,6 +189,7 @@ impl Drop for Ending<'_> {
             (Closed::TimedOut, _) => "(no answer in time)".to_owned(),
             _ => "(no longer open)".to_owned(),
         };
+        let shown = self.asked.close(&note);
         if let Some(display) = sink.display.filter(|_| !shown.is_empty()) {
             display.close(shown, note);
         }

@@ -146,7 +146,10 @@ async fn a_crash_fails_the_turn_and_the_next_turn_starts_it_anew() {
     let turn = chat(&home, "two", &["--resume", SESSION]);
     assert_eq!(reply(&turn), "Blocks: 2. Prompts: 1.");
     assert_eq!(agents(&home).len(), 2);
-    let crashes = daemon.log().matches("the agent ended by itself").count();
+    let crashes = daemon
+        .log()
+        .matches("agent exited, will start again")
+        .count();
     assert_eq!(crashes, 1, "{}", daemon.log());
     let rest = [
         "user: crash",
@@ -166,7 +169,7 @@ fn an_agent_that_crashes_again_and_again_is_left_alone_for_a_while() {
         (!error.contains("exit status: 3")).then_some(error)
     });
     assert!(
-        error.contains("times in a row and is left alone for"),
+        error.contains("times in a row; the next start is possible in"),
         "{error}"
     );
     // And then it is asked again.
@@ -222,7 +225,7 @@ async fn an_agent_that_never_says_hello_does_not_outlive_the_turn() {
 
 #[tokio::test]
 async fn an_empty_answer_or_a_refusal_fails_a_handoff_and_leaves_nothing_of_it() {
-    for (note, reason) in [("empty", "empty"), ("refuse", "refuses")] {
+    for (note, reason) in [("empty", "empty"), ("refuse", "refused")] {
         let home = Home::new();
         seed_session(&home).await;
         let _daemon = start(&home, "plain", &[]);

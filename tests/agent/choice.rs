@@ -119,7 +119,7 @@ async fn an_agent_that_is_not_ready_is_refused_with_what_it_lacks() {
     fails(
         &home.hermesctl(&["agents", "test", "openai"]),
         3,
-        "not the address of an endpoint",
+        "not an http or https address",
     );
     let status = home.hermesctl(&["--json", "status"]).json();
     assert_eq!(status["agent"], "echo");
@@ -164,7 +164,7 @@ async fn an_agent_that_nobody_knows_is_refused_before_anything_is_written() {
     let _daemon = home.start();
     for (agent, words) in [
         ("nobody", "there is no agent"),
-        ("openai", "cannot be used"),
+        ("openai", "is not available"),
     ] {
         let flags = ["chat", "--agent", agent, "--title", "Talk"];
         let ran = home.pipe_into_hermesctl("hello\n", &flags).end();

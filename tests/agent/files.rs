@@ -87,7 +87,7 @@ pub async fn ask_in(
         Bus::default(),
         std::sync::Arc::default(),
     );
-    let (lock, streamed) = (turns.locks.take(session).await, Streamed::default());
+    let (lock, streamed) = (turns.locks.acquire(session).await, Streamed::default());
     let prompt = Prompt {
         session: &Session::unsaved(session, 0.0),
         transcript,

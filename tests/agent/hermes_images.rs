@@ -160,7 +160,7 @@ async fn what_hermes_does_not_take_stays_words_and_is_not_left_to_the_next_turn(
             "{name}"
         );
     }
-    log.says("does not take a picture", 2).await;
+    log.says("refused a picture", 2).await;
 }
 
 #[tokio::test]

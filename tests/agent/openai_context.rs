@@ -29,7 +29,7 @@ async fn of_a_history_that_is_too_long_whole_exchanges_are_left_out_from_the_old
         (&said[0]["content"], &said[1]["content"]),
         (&json!("Be kind."), &json!("third"))
     );
-    let words = "the beginning of the history was left out";
+    let words = "oldest messages left out";
     until(words, || daemon.log().contains(words).then_some(()));
     assert!(
         daemon.log().contains("messages=6"),

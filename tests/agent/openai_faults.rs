@@ -164,7 +164,7 @@ async fn an_answer_that_goes_wrong_on_the_way_is_no_answer() {
     let _daemon = endpoint.start_daemon(&home, &[]);
     let cases = [
         (ScriptedReply::Finish("content_filter"), "filter", "I "),
-        (ScriptedReply::Malformed, "no JSON", "I "),
+        (ScriptedReply::Malformed, "invalid JSON", "I "),
         (
             ScriptedReply::BreakDown("The model is overloaded."),
             "overloaded",
@@ -233,7 +233,7 @@ async fn a_handoff_whose_answer_fails_changes_nothing_and_a_retry_completes_it()
     let cases = [
         (ScriptedReply::refuse(401), "agents.openai.api_key"),
         (ScriptedReply::Finish("content_filter"), "filter"),
-        (ScriptedReply::Malformed, "no JSON"),
+        (ScriptedReply::Malformed, "invalid JSON"),
         (ScriptedReply::Cut(2), "broke off"),
         (ScriptedReply::Say(""), "empty"),
         (ScriptedReply::Say(" \n"), "empty"),

@@ -231,7 +231,7 @@ fn a_handoff_that_is_refused_says_why_and_the_chat_goes_on() {
     terminal.say("/handoff telegram");
     terminal.shows("telegram is not available: not configured");
     terminal.say("/handoff");
-    terminal.shows("Where to?");
+    terminal.shows("Name a platform");
     terminal.say("Still there?");
     terminal.shows("You said: Still there?");
 }
@@ -291,7 +291,7 @@ fn a_chat_whose_session_was_handed_off_elsewhere_takes_it_back() {
         terminal.prompts();
         let ran = home.hermesctl(&["handoff", "local", "--session", "Fix the parser"]);
         assert_eq!(ran.code, 0, "{ran:?}");
-        terminal.shows("This conversation is on local now.");
+        terminal.shows("This session is on local now.");
         terminal.type_line("Too late");
         terminal.shows("this conversation is on local now");
         terminal.say(way);
@@ -312,7 +312,7 @@ fn the_other_commands_do_as_they_say() {
     let _daemon = home.start();
     let mut terminal = chat(&home);
     for (typed, shown) in [
-        ("/help", "/handoff PLATFORM  move this conversation"),
+        ("/help", "/handoff PLATFORM [NOTE] move this conversation"),
         ("/dance", "There is no command /dance."),
         ("/stop", "There is nothing to stop."),
         ("/title", "This session has no title"),

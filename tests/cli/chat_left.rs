@@ -133,7 +133,12 @@ fn a_daemon_that_is_cut_off_keeps_what_was_streamed_and_its_chats_say_so() {
     let mut scene = Scene::open();
     assert!(scene.daemon().cut_off().success());
     assert_eq!(scene.terminal.end(), 6);
-    assert!(scene.terminal.screen().contains("the daemon went away"));
+    assert!(
+        scene
+            .terminal
+            .screen()
+            .contains("the connection to the daemon was lost")
+    );
     assert!(scene.terminal.is_as_found());
     scene.all_is_kept_once();
 }
@@ -148,7 +153,12 @@ fn what_a_killed_daemon_had_streamed_is_kept_by_the_next() {
     });
     scene.daemon().kill();
     assert_eq!(scene.terminal.end(), 6);
-    assert!(scene.terminal.screen().contains("the daemon went away"));
+    assert!(
+        scene
+            .terminal
+            .screen()
+            .contains("the connection to the daemon was lost")
+    );
     scene.daemon = Some(start(&scene.home, &scene.hook));
     scene.all_is_kept_once();
 }
@@ -244,7 +254,11 @@ fn a_chat_at_its_prompt_says_that_the_daemon_went_away() {
     terminal.prompts();
     daemon.kill();
     assert_eq!(terminal.end(), 6);
-    assert!(terminal.screen().contains("\nerror: the daemon went away"));
+    assert!(
+        terminal
+            .screen()
+            .contains("\nerror: the connection to the daemon was lost")
+    );
     assert!(terminal.is_as_found());
 }
 

@@ -90,7 +90,7 @@ async fn what_cannot_be_done_is_said() {
     let none = home.run(command.args(["logs", "--user"]).env("PATH", "/nonexistent"));
     assert_eq!(none.code, 3, "{none:?}");
     assert!(
-        none.stderr.contains("no journalctl on the path") && none.stderr.contains("hint:"),
+        none.stderr.contains("journalctl is not on PATH") && none.stderr.contains("hint:"),
         "{none:?}"
     );
     let both = with_journalctl(&home, &["logs", "--user", "--system"]);

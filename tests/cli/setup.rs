@@ -83,7 +83,7 @@ async fn a_person_is_led_from_the_token_to_the_home_channel() {
     let terminal = Terminal::open(&bot.home, &["setup"], 100, 40);
     terminal.shows("The token (it is not shown):");
     terminal.press(format!("{TOKEN}\r"));
-    terminal.shows("Say /sethome there now.");
+    terminal.shows("Send /sethome there now.");
     bot.api.until_polled();
     bot.api.says(ADA.id, None, &ADA, "/sethome");
     terminal.shows("Is that you?");
@@ -106,14 +106,14 @@ async fn beside_a_daemon_the_person_is_paired_and_the_daemon_hears_the_home() {
     let _daemon = bot.home.start();
     let arguments = ["setup", "--token-file", &token];
     let terminal = Terminal::open(&bot.home, &arguments, 100, 40);
-    terminal.shows("Say /sethome there now.");
+    terminal.shows("Send /sethome there now.");
     bot.api.says(ADA.id, None, &ADA, "/sethome");
     let told = bot
         .api
         .until_message(ADA.id, None, |m| m.text.contains("pair approve"));
     let code = told.text.trim().rsplit(' ').next().unwrap().to_owned();
     terminal.press(format!("{code}\r"));
-    terminal.shows("Now say /sethome once more.");
+    terminal.shows("Now send /sethome again.");
     bot.api.says(ADA.id, None, &ADA, "/sethome");
     bot.api
         .until_message(ADA.id, None, |m| m.text.contains("This is home now"));
@@ -194,7 +194,7 @@ async fn the_service_is_enabled_for_who_wants_it() {
     assert_eq!(asked_of_service(&bot), ENABLED);
     let ran = bot.home.run(&mut with_service(&bot, &all, "1"));
     assert_eq!(ran.code, 4, "{ran:?}");
-    assert!(ran.stdout.contains("could not be enabled"), "{ran:?}");
+    assert!(ran.stdout.contains("cannot enable the service"), "{ran:?}");
 }
 
 #[tokio::test]

@@ -79,7 +79,10 @@ async fn a_request_that_nobody_picks_up_is_withdrawn_with_its_reason() {
     assert!(ran.stderr.contains("withdrawn"), "{ran:?}");
     let (state, error) = row(&home);
     assert_eq!(state.as_deref(), Some("failed"));
-    assert_eq!(error.as_deref(), Some("no daemon picked it up within 1 s"));
+    assert_eq!(
+        error.as_deref(),
+        Some("no daemon claimed the handoff within 1 s")
+    );
     let journal = home.hermesctl(&["--json", "handoffs", "show", "1"]).json();
     assert_eq!(journal["state"], "failed");
     assert_eq!(journal["via"], "direct");

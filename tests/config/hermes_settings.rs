@@ -287,7 +287,7 @@ fn people_on_telegram_need_to_be_in_both_of_hermes_lists() {
     home.write("config.yaml", "telegram: {allow_from: [6]}\n");
     let ran = home.hermesd(&["--check-config"]);
     assert_eq!(ran.code, 78, "{ran:?}");
-    assert!(ran.stderr.contains("nobody in common"), "{ran:?}");
+    assert!(ran.stderr.contains("no entry in common"), "{ran:?}");
 }
 
 #[test]
@@ -722,7 +722,7 @@ fn a_placeholder_is_no_token_and_everybody_says_so() {
     home.write(".env", "# copied\nTELEGRAM_BOT_TOKEN=your-token\n");
     home.write("config.yaml", "platforms: {telegram: {enabled: true}}\n");
     let place = home.path().join(".env").display().to_string();
-    let note = format!("its token is only a placeholder: put the real one there ({place}:2)");
+    let note = format!("its token is only a placeholder: set the real value ({place}:2)");
 
     let line = format!("telegram is off: {note}");
     assert_eq!(in_force(&home, &[])["warnings"], serde_json::json!([line]));

@@ -67,7 +67,7 @@ impl Drop for Gateway {
 
 fn until_yielding(daemon: &Daemon) {
     until("the daemon notices", || {
-        daemon.log().contains("hermesd stops").then_some(())
+        daemon.log().contains("started on this home").then_some(())
     });
 }
 

@@ -254,7 +254,7 @@ fn an_address_that_is_taken_is_no_reason_not_to_serve() {
     let daemon = home.start_with(&[("HERMESD_METRICS_LISTEN", &address)]);
     assert_eq!(home.hermesctl(&["status"]).code, 0);
     let log = daemon.log();
-    assert!(log.contains("no metrics over HTTP"), "{log}");
+    assert!(log.contains("metrics are not available over HTTP"), "{log}");
 }
 
 #[test]
@@ -266,10 +266,11 @@ fn the_metrics_listener_is_bound_before_the_daemon_is_ready() {
     // A bind that fails shows when it is tried: before the control socket exists.
     let log = until("both lines are in the log", || {
         let log = daemon.log();
-        (log.contains("no metrics") && log.contains("hermesd is ready")).then_some(log)
+        (log.contains("metrics are not available") && log.contains("hermesd is ready"))
+            .then_some(log)
     });
     assert!(
-        log.find("no metrics over HTTP") < log.find("hermesd is ready"),
+        log.find("metrics are not available over HTTP") < log.find("hermesd is ready"),
         "{log}"
     );
 }

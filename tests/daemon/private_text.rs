@@ -283,7 +283,7 @@ fn a_variable_that_is_no_text_is_left_out_or_named() {
             let said = format!("{}{}", ran.stdout, ran.stderr);
             assert!(!said.contains("panicked"), "{name}: {ran:?}");
             assert_ne!(ran.code, 0, "{program} {name}: {ran:?}");
-            let words = format!("environment {name}: its value is not UTF-8");
+            let words = format!("environment {name}: the value is not UTF-8");
             assert!(said.contains(&words), "{program} {name}: {ran:?}");
         }
     }

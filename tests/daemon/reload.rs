@@ -17,7 +17,7 @@ fn reload(daemon: &Daemon, outcome: &str) {
     });
 }
 
-const READ: &str = "configuration read anew";
+const READ: &str = "configuration reloaded";
 
 #[tokio::test]
 async fn a_platform_comes_and_goes_and_another_person_is_let_in() {
@@ -66,7 +66,7 @@ async fn a_wrong_configuration_changes_nothing_and_what_needs_a_start_is_named()
     let toml = ".config/hermesd/hermesd.toml";
     let daemon = home.start();
     home.write(toml, "[handoff]\nparalel = 3\n");
-    reload(&daemon, "the configuration is wrong; nothing was changed");
+    reload(&daemon, "configuration is wrong, nothing was changed");
     assert!(
         daemon.log().contains("did you mean handoff.parallel?"),
         "{}",
@@ -77,7 +77,7 @@ async fn a_wrong_configuration_changes_nothing_and_what_needs_a_start_is_named()
     reload(&daemon, READ);
     let log = daemon.log();
     assert!(
-        log.contains("waits for the next start") && log.contains("handoff.parallel"),
+        log.contains("needs a restart") && log.contains("handoff.parallel"),
         "{log}"
     );
     let ran = home.hermesctl(&["handoff", "local", "--session", SESSION]);

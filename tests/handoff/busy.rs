@@ -49,7 +49,7 @@ async fn the_tail_of_the_transcript_tells_of_a_turn_in_another_program() {
     let _daemon = home.start();
     refused(&home, "has no answer yet");
     write(&home, "assistant", Some("[{\"id\": \"c\"}]"), 4.0);
-    refused(&home, "a tool is at work");
+    refused(&home, "a tool is running");
     write(&home, "tool", None, 3.0);
     refused(&home, "tool's result");
     write(&home, "assistant", Some("[]"), 2.0);

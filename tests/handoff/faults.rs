@@ -62,6 +62,10 @@ async fn a_failed_handoff_changes_nothing() {
         assert_eq!(picture(&home), before);
     }
     daemon.agent.moods.lock().unwrap().clear();
+    eventually("the notes of both failures", || async {
+        (daemon.platform.sent.lock().unwrap().len() == 2).then_some(())
+    })
+    .await;
 
     daemon
         .platform
@@ -81,7 +85,7 @@ async fn a_failed_handoff_changes_nothing() {
     assert_eq!(picture(&home), before);
     // Whoever looks into the thread is told.
     let note = eventually("a note in the thread", || async {
-        daemon.platform.sent.lock().unwrap().last().cloned()
+        daemon.platform.sent.lock().unwrap().get(2).cloned()
     })
     .await;
     assert!(note.1.contains("failed") && note.0.ends_with(":failed:0"));
@@ -283,7 +287,7 @@ async fn sends_that_fail_for_a_while_are_tried_again_and_arrive_once() {
         .await
         .unwrap();
     let failed = daemon.hand_off("telegram", &other).await;
-    assert!(failed.error.unwrap().contains("20 tries"));
+    assert!(failed.error.unwrap().contains("20 attempts"));
     daemon.stop().await;
 }
 

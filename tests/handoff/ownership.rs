@@ -412,7 +412,7 @@ async fn a_terminal_that_gives_up_too_late_does_not_fail_a_completed_handoff() {
     assert_eq!(daemon.hand_off("local", SESSION).await.state, "completed");
     home.sqlite().execute_batch(give_up).unwrap();
     assert_eq!(reaches(&home, HandoffState::Completed).await, None);
-    daemon.log.says("completed again", 1).await;
+    daemon.log.says("restored to completed", 1).await;
     // A request can follow, and its own failure stands.
     let again = daemon.hand_off("local", SESSION).await;
     assert_eq!(again.state, "completed", "{again:?}");

@@ -6,7 +6,7 @@ use hermesd::delivery::{DeliverError, Interrupts, deliver};
 use hermesd::domain::RequestedVia;
 use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
-use hermesd::platform::{Dedup, RetryPolicy};
+use hermesd::platform::{Dedup, Priority, RateLimited, RetryPolicy};
 use hermesd::store::{Answer, Claim, Delivery, DeliveryExtra, NewDelivery, Store};
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +44,7 @@ async fn answered(store: &Store) -> (Claim, Delivery) {
         notice: "moved".into(),
         reply: "here".to_owned().into(),
         deliveries: vec![reply],
-        scribe: TranscriptWriter::Daemon,
+        transcript_writer: TranscriptWriter::Daemon,
     };
     let recorded = store.record_answer(&claim, answer).await.unwrap();
     let delivery = recorded.deliveries[0].clone();
@@ -78,7 +78,7 @@ async fn an_abandoned_reply_is_not_sent_and_stays_abandoned() {
             &store,
             &platform,
             &delivery,
-            RetryPolicy::Few,
+            (RetryPolicy::Few, Priority::HandoffReply),
             &hermesd::metrics::Metrics::default(),
             never(&CancellationToken::new()),
         )
@@ -211,18 +211,19 @@ async fn a_send_without_an_answer_is_marked_when_it_is_repeated() {
         seed_session(&home).await;
         let store = home.store();
         let (_, delivery) = answered(&store).await;
-        let platform = Scripted {
+        let platform = std::sync::Arc::new(Scripted {
             dedup,
             unanswered: 1.into(),
             ..Scripted::default()
-        };
+        });
+        let limited = RateLimited::new(platform.clone(), Default::default());
         let busy = hermesd::platform::PlatformError::transient("busy");
         platform.sends.lock().unwrap().push_back(busy);
         deliver(
             &store,
-            &platform,
+            &limited,
             &delivery,
-            RetryPolicy::Few,
+            (RetryPolicy::Few, Priority::HandoffReply),
             &hermesd::metrics::Metrics::default(),
             never(&CancellationToken::new()),
         )
@@ -261,7 +262,7 @@ async fn an_interrupted_send_is_marked_after_the_window_of_its_first_try() {
             &store,
             &platform,
             &left[0],
-            RetryPolicy::Few,
+            (RetryPolicy::Few, Priority::HandoffReply),
             &hermesd::metrics::Metrics::default(),
             never(&CancellationToken::new()),
         )

@@ -14,7 +14,7 @@ use crate::support::{Home, SESSION, add_session, eventually, picture, seed_sessi
 
 /// Waits until the daemon has met the lock of another program so often.
 async fn locked_for(daemon: &InProcess, times: usize) {
-    daemon.log.says("the database is locked", times).await;
+    daemon.log.says("locked by another program", times).await;
 }
 
 #[tokio::test]
@@ -62,7 +62,7 @@ async fn a_cancellation_ends_the_wait_for_a_thread_at_once() {
         .unwrap()
         .push_back(much_later());
     let handoff = daemon.ask("telegram", SESSION).await;
-    daemon.log.says("a call failed, trying again", 1).await;
+    daemon.log.says("call failed, will retry", 1).await;
     daemon.cancel(handoff.id).await;
     let ended = daemon.ended(handoff.id).await;
     assert_eq!(

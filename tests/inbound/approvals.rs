@@ -1,12 +1,14 @@
 //! What a person sees of what they approve: all of it, character by character, in chats, terminals and events.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
 use crate::support::pty::Terminal;
-use crate::support::telegram::{ADA, BotMessage};
+use crate::support::telegram::{ADA, BotMessage, ScriptedFault};
 use crate::support::{Daemon, Home, acp, program, until};
 
 /// Looks harmless as Markdown: marks vanish, and a link hides what is substituted.
@@ -130,6 +132,23 @@ fn a_question_is_closed_when_hermes_waits_no_longer() {
     // An answer would be taken for whatever it asks next.
     let told = std::fs::read_to_string(&told).unwrap();
     assert!(!told.contains("approval.respond"), "{told}");
+}
+
+/// The agent abandons the question while its message is on its way.
+#[test]
+fn a_question_that_arrives_after_its_end_shows_the_end() {
+    let (bot, chat) = Bot::of_ada("");
+    let answers = Arc::new(Semaphore::new(0));
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldAfter(answers.clone()));
+    let (_daemon, _) = start_hermes(&bot);
+    let question = asked(&bot, chat);
+    bot.home.write("gives-up", "");
+    bot.api.until_message(chat, None, |m| m.text == "Done.");
+    answers.add_permits(1);
+    bot.api.until_message(chat, None, |m| {
+        m.id == question.id && m.buttons.is_empty() && m.text.ends_with("(no longer open)")
+    });
 }
 
 #[test]

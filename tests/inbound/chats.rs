@@ -14,7 +14,7 @@ use crate::support::{Home, SESSION, add_session, eventually, seed_session};
 
 pub const KEY: &str = "agent:main:local:dm:home";
 /// What is logged when the store did not take something.
-pub const WAITS: &str = "a turn waits for the database";
+pub const WAITS: &str = "waiting for the database";
 
 async fn say(daemon: &InProcess, text: &str) {
     let wish = LocalSay {
@@ -197,7 +197,7 @@ async fn a_reply_that_the_embedded_chat_cannot_take_yet_arrives_later() {
     .await;
     // More tries than another platform would be given; what they wait in between need not be waited here.
     tokio::time::pause();
-    daemon.log.says("a call has to wait", 6).await;
+    daemon.log.says("call waits for local storage", 6).await;
     fill(&home, "hermesd_local_messages", false);
     replies(&home, 1).await;
     tokio::time::resume();
@@ -255,7 +255,7 @@ async fn a_chat_that_moved_while_its_message_waited_speaks_in_its_new_session() 
     })
     .await;
     say(&daemon, "second").await;
-    daemon.log.says("a message waits for its turn", 2).await;
+    daemon.log.says("message waits for its turn", 2).await;
     rebind(&home, KEY, "20260101_090000_bbbbbb");
     permits.add_permits(1);
     replies(&home, 1).await;

@@ -73,7 +73,7 @@ async fn a_terminal_session_is_brought_to_a_chat_by_name() {
         said[2].contains("is here now, with its 4 messages"),
         "{said:?}"
     );
-    assert!(said[3].contains("here already"), "{said:?}");
+    assert!(said[3].contains("is already here"), "{said:?}");
     let said = home.type_into("local", "and now?\n");
     assert!(
         said.last().unwrap().contains("I remember 4 messages"),

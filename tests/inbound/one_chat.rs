@@ -187,7 +187,7 @@ async fn complete(store: &Store, mut claim: Claim) -> Result<(), StoreError> {
         notice: "n".into(),
         reply: "r".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: TranscriptWriter::Daemon,
+        transcript_writer: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await?;
     claim.sent = Some(Vec::new());

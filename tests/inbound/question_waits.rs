@@ -102,6 +102,24 @@ fn a_quick_answer_counts_although_the_receipt_of_the_question_comes_late() {
 }
 
 #[test]
+fn other_words_get_their_note_although_the_receipt_of_the_question_comes_late() {
+    let (bot, chat) = Bot::of_ada("");
+    let receipt = Arc::new(Semaphore::new(0));
+    let _daemon = acp::start(&bot.home, "plain", &[]);
+    bot.api
+        .then("sendMessage", ScriptedFault::HoldAfter(receipt.clone()));
+    bot.api.says(chat, None, &ADA, "permission please");
+    question(&bot, chat);
+    bot.api.says(chat, None, &ADA, "wait, which file?");
+    // The daemon has the words when it asks for what comes after them.
+    bot.api.until_polled();
+    receipt.add_permits(1);
+    bot.api.until_message(chat, None, |m| {
+        m.text.starts_with("The question above is still open.")
+    });
+}
+
+#[test]
 fn a_stop_takes_the_buttons_away() {
     let (bot, chat) = Bot::of_ada("");
     let _daemon = acp::start(&bot.home, "plain", &[]);

@@ -137,7 +137,7 @@ async fn a_guest_stops_the_answer_to_themselves_and_no_other() {
     };
     let here = (forum, topic);
     let long = begins(&ADA);
-    says(&bot, here, &BEN, "/stop", "not yours to stop");
+    says(&bot, here, &BEN, "/stop", "You may not stop it");
     let shown = bot.api.messages_in(forum, topic);
     let still = shown.iter().find(|m| m.id == long.id).unwrap();
     assert!(!still.text.contains("(stopped)"), "{still:?}");

@@ -88,7 +88,7 @@ async fn a_session_comes_home_and_its_thread_knows() {
     );
 
     let told = thread(&home, "1", 3).await;
-    assert!(told[2].contains("went back to the terminal"), "{told:?}");
+    assert!(told[2].contains("moved back to the terminal"), "{told:?}");
     let (rows, count) = (spoken(&home, SESSION), sessions(&home));
     assert!(
         rows.contains(&"user: said on the phone".to_owned()),
@@ -129,7 +129,7 @@ async fn without_a_daemon_it_comes_home_too_and_the_next_daemon_tells_the_thread
     assert_eq!(columns(&home), before);
     let _daemon = home.start();
     let told = thread(&home, "1", 2).await;
-    assert!(told[1].contains("went back to the terminal"), "{told:?}");
+    assert!(told[1].contains("moved back to the terminal"), "{told:?}");
 }
 
 #[tokio::test]
@@ -214,12 +214,12 @@ async fn a_session_goes_on_to_another_platform_and_the_old_thread_says_where() {
     assert_eq!(columns(&home)[0].as_deref(), Some("telegram"));
     assert_eq!(home.store().bound_session(&key).await.unwrap(), None);
     let told = thread(&home, "1", 2).await;
-    assert!(told[1].contains("went on to telegram"), "{told:?}");
+    assert!(told[1].contains("moved to telegram"), "{told:?}");
     let rows = spoken(&home, SESSION);
     say_in_thread(&daemon, "hello?").await;
     let told = thread(&home, "1", 3).await;
     assert!(
-        told[2].contains("went on to telegram") && told[2].contains("not passed on"),
+        told[2].contains("moved to telegram") && told[2].contains("not passed on"),
         "{told:?}"
     );
     assert_eq!(spoken(&home, SESSION), rows);
@@ -275,7 +275,7 @@ async fn complete(store: &Store, mut claim: Claim) {
         notice: "n".into(),
         reply: "r".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: TranscriptWriter::Daemon,
+        transcript_writer: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await.unwrap();
     claim.sent = Some(Vec::new());

@@ -158,7 +158,7 @@ async fn a_session_is_renamed_and_titles_stay_unique() {
         );
 
         let cleared = ok(home.hermesctl(&["sessions", "rename", SESSION, ""])).stdout;
-        assert!(cleared.contains("has no title any more"), "{cleared}");
+        assert!(cleared.contains("no longer has a title"), "{cleared}");
     })
     .await;
 }

@@ -206,7 +206,7 @@ async fn a_note_that_is_about_something_else_is_not_followed() {
         let _daemon = home.start();
         let mut terminal = in_terminal(&home, &format!("{note}; \"$CTL\" handoff local --no-wait"));
         terminal.shows(&format!(
-            "session {SESSION}: the only recent one of a terminal"
+            "session {SESSION}: it is the only recent session of a terminal"
         ));
         assert_eq!(terminal.end(), 0);
     }
@@ -218,7 +218,7 @@ async fn a_note_that_is_about_something_else_is_not_followed() {
     let script = format!("note {OTHER} 0 \"$here\"; \"$CTL\" handoff local --no-wait");
     let mut terminal = in_terminal(&home, &script);
     terminal.shows(&format!(
-        "session {SESSION}: the only recent one of a terminal"
+        "session {SESSION}: it is the only recent session of a terminal"
     ));
     assert_eq!(terminal.end(), 0);
 }

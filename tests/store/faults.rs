@@ -228,7 +228,7 @@ fn a_database_that_is_locked_when_its_tables_are_made_is_waited_for() {
     );
     let mut daemon = home.spawn(&[]);
     until("the daemon says that it waits", || {
-        daemon.log().contains("the start waits").then_some(())
+        daemon.log().contains("start waits").then_some(())
     });
     other.execute_batch("COMMIT").unwrap();
     until("the daemon answers", || {
@@ -245,7 +245,7 @@ fn a_stop_while_the_start_waits_for_the_database_is_clean() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let daemon = home.spawn(&[]);
     until("the daemon says that it waits", || {
-        daemon.log().contains("the start waits").then_some(())
+        daemon.log().contains("start waits").then_some(())
     });
     assert!(daemon.stop().success());
     other.execute_batch("COMMIT").unwrap();
@@ -263,7 +263,7 @@ fn a_database_that_is_replaced_ends_the_daemon_with_a_reason() {
     let last = last.lines().last().unwrap();
     assert!(
         last.starts_with("error: ")
-            && last.contains("state.db is another file")
+            && last.contains("state.db was replaced by another file")
             && last.contains("state.db-wal")
             && last.contains("state.db-shm"),
         "{last}"

@@ -74,7 +74,7 @@ async fn answered(store: &Store, session: &str, key: &str) -> Claim {
         notice: "moved".into(),
         reply: "here".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: TranscriptWriter::Daemon,
+        transcript_writer: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await.unwrap();
     claim

@@ -56,7 +56,7 @@ async fn hand_off(
         notice: "moved".into(),
         reply: "here".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: TranscriptWriter::Daemon,
+        transcript_writer: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await?;
     claim.sent = Some(Vec::new());

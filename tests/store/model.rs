@@ -140,7 +140,7 @@ async fn walk(store: &Store, mut claim: Claim) -> Result<(), StoreError> {
                 notice: "n".into(),
                 reply: "r".to_owned().into(),
                 deliveries: Vec::new(),
-                scribe: TranscriptWriter::Daemon,
+                transcript_writer: TranscriptWriter::Daemon,
             },
         )
         .await?;

@@ -71,12 +71,12 @@ async fn asked(daemon: &InProcess, times: usize) {
     .await;
 }
 
-fn answer(scribe: TranscriptWriter) -> Answer {
+fn answer(transcript_writer: TranscriptWriter) -> Answer {
     Answer {
         notice: "n".into(),
         reply: "r".to_owned().into(),
         deliveries: Vec::new(),
-        scribe,
+        transcript_writer,
     }
 }
 

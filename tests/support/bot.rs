@@ -100,6 +100,11 @@ impl Bot {
     }
 }
 
+/// The text as a person reads it, without the invisible characters that keep names from being mentions.
+fn read(text: &str) -> String {
+    text.replace('\u{2060}', "")
+}
+
 impl Person {
     /// People who have nothing but a private chat.
     pub fn many(count: i64) -> Vec<Person> {
@@ -188,7 +193,7 @@ impl Bot {
     pub fn answered(&self, chat: i64, thread: Option<i64>, words: &str) -> BotMessage {
         let answer = format!("You said: {words}\n");
         self.api
-            .until_message(chat, thread, |m| m.text.starts_with(&answer))
+            .until_message(chat, thread, |m| read(&m.text).starts_with(&answer))
     }
 
     /// Ada says something, which is answered.

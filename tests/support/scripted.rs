@@ -227,7 +227,7 @@ impl Agent for ScriptedAgent {
         "scripted"
     }
 
-    fn scribe(&self, _source: &str) -> TranscriptWriter {
+    fn transcript_writer(&self, _source: &str) -> TranscriptWriter {
         match self.writes.load(Ordering::Relaxed) {
             true => TranscriptWriter::Agent,
             false => TranscriptWriter::Daemon,

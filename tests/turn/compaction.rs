@@ -133,7 +133,7 @@ async fn a_notice_that_went_into_the_summary_stays_and_the_person_learns_so() {
             ran.stderr.contains("its notice stays in the transcript"),
             "{ran:?}"
         );
-        assert!(!ran.stderr.contains("everything is as it was"), "{ran:?}");
+        assert!(!ran.stderr.contains("everything is as before"), "{ran:?}");
         daemon.stop().await;
     }
 }
@@ -194,7 +194,7 @@ async fn answered(store: &Store) -> Claim {
         notice: "moved (1)".into(),
         reply: "here".to_owned().into(),
         deliveries: Vec::new(),
-        scribe: TranscriptWriter::Daemon,
+        transcript_writer: TranscriptWriter::Daemon,
     };
     store.record_answer(&claim, answer).await.unwrap();
     claim

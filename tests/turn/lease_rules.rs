@@ -58,7 +58,9 @@ const DEAD: i32 = 4_194_303;
 
 async fn begin(lease: &TurnLease) -> Result<(), StoreError> {
     let store = lease.store();
-    let begun = store.begin_turn(SESSION, "Why?", lease.scribe()).await;
+    let begun = store
+        .begin_turn(SESSION, "Why?", lease.transcript_writer())
+        .await;
     begun.map(|_| ())
 }
 
@@ -139,17 +141,17 @@ async fn only_live_holders_are_waited_for() {
         let home = leased_home();
         let store = home.store();
         hold(&home, SESSION, &holder, seconds);
-        for scribe in [TranscriptWriter::Agent, TranscriptWriter::Daemon] {
-            let lease = store.turn_lease(SESSION, "cli", scribe);
+        for transcript_writer in [TranscriptWriter::Agent, TranscriptWriter::Daemon] {
+            let lease = store.turn_lease(SESSION, "cli", transcript_writer);
             let by = held_by(begin(&lease).await);
-            assert_eq!(by.is_some(), is_held, "{holder} {scribe:?}");
+            assert_eq!(by.is_some(), is_held, "{holder} {transcript_writer:?}");
             if let Some(by) = by.filter(|_| holder.ends_with("telegram")) {
                 assert_eq!(
                     (by.pid, by.platform.as_deref()),
                     (Some(1), Some("telegram"))
                 );
             }
-            if scribe == TranscriptWriter::Daemon && !is_held {
+            if transcript_writer == TranscriptWriter::Daemon && !is_held {
                 assert_ne!(leases(&home)[0].1, holder, "it is ours now");
             } else {
                 assert_eq!(leases(&home)[0].1, holder, "it is left alone");

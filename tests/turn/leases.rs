@@ -279,7 +279,7 @@ async fn a_lease_that_is_lost_during_an_answer_ends_the_turn_without_another_row
     let error = turn.error.expect("an error");
     assert!(error.contains("another program took over"), "{error}");
     assert_eq!(roles(&home, before), ["user"]);
-    daemon.log.says("a turn failed", 1).await;
+    daemon.log.says("turn failed", 1).await;
     assert_eq!(leases(&home)[0].1, OTHER);
     free(&home);
     let _: Value = daemon

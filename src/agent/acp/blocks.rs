@@ -1,5 +1,5 @@
-//! What a prompt is made of: the words, and what came along with them. Pictures and sounds go whole to an agent that takes
-//! them; everything else as a link to the file, which every agent takes.
+//! Builds the content blocks of a prompt: text, then attachments. Pictures and sounds are embedded if the agent accepts
+//! them. Every other file becomes a link, which every agent accepts.
 
 use agent_client_protocol::v1::schema::{
     AudioContent, ContentBlock, ImageContent, PromptCapabilities, ResourceLink, TextContent,
@@ -9,7 +9,7 @@ use reqwest::Url;
 use crate::agent::attachment_content::{self, MOST_IMAGES};
 use crate::domain::{Attachment, FileKind};
 
-/// All that goes whole with one prompt, in bytes: a prompt is one line, and there are agents that read no longer ones than
+/// The limit for embedded content in one prompt, in bytes. A prompt is one line, and some agents read lines of at most
 /// 50 MiB.
 const MOST_BYTES: usize = 30 << 20;
 
@@ -43,7 +43,7 @@ pub(super) async fn blocks(
     blocks
 }
 
-/// Type and content of what this agent takes whole.
+/// Type and content of an attachment that this agent accepts embedded.
 async fn whole(attachment: &Attachment, takes: &PromptCapabilities) -> Option<(String, Vec<u8>)> {
     let is_wanted = match attachment.kind {
         FileKind::Image | FileKind::File => takes.image,
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(
             linked,
             [0, 8],
-            "the large one, and what is beyond all bounds"
+            "the large one, and the one beyond the limit of a prompt"
         );
 
         let image = |n: usize| files.sent(FileKind::Image, &format!("{n}"), None, PNG);

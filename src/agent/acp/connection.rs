@@ -1,5 +1,5 @@
-//! A running agent that speaks the Agent Client Protocol over its standard input and output. Only this room knows the
-//! protocol's crate.
+//! Runs an agent process and speaks the Agent Client Protocol with it over standard input and output. Only `agent::acp`
+//! names the protocol's crate.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -24,18 +24,18 @@ use crate::agent::AgentError;
 use crate::agent::process::{Process, Program};
 use crate::agent::supervised::Served;
 
-/// How long it may take to come up, and to open a session.
+/// The time limit for the start of the process, and for a request that opens a session.
 const START: Duration = Duration::from_secs(60);
 const END: Duration = Duration::from_secs(3);
-/// What may wait for a turn to be heard.
+/// The length of a session's queue of updates.
 const UPDATES: usize = 4096;
 
-/// Something that happens in a session while it is spoken in.
+/// An update of a session during a prompt.
 pub(super) enum Update {
     Words(String),
-    /// A tool that it uses: a question may be about it.
+    /// A tool call. A later request for permission may refer to it.
     Tool(Box<ToolCallUpdate>),
-    /// Thoughts, plans: no part of the answer.
+    /// Activity that is not part of the answer: thoughts, plans.
     Life,
     Permission(
         Box<RequestPermissionRequest>,
@@ -48,23 +48,23 @@ type Listeners = Arc<Mutex<HashMap<String, mpsc::Sender<Update>>>>;
 pub(super) struct Connection {
     agent: ConnectionTo<TheAgent>,
     can_load: bool,
-    /// What it takes in a prompt beside words and links.
+    /// The content that the agent accepts in a prompt besides text and links.
     pub(super) takes: PromptCapabilities,
     listeners: Listeners,
     ended: CancellationToken,
     reason: Arc<Mutex<Option<String>>>,
-    /// Sessions that this process has in its memory: our id, its own, and how much of the transcript it knows.
+    /// Sessions that this process has in memory, by our session id.
     open: Mutex<HashMap<String, Known>>,
-    /// Sessions of its own in which it did not stop when it was told to: whether it ever will, nobody knows.
+    /// Sessions, by the agent's id, whose turn did not stop when it was cancelled. It may still run.
     abandoned: Mutex<HashSet<String>>,
 }
 
-/// What an agent has of a session.
+/// A session as the agent knows it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Known {
-    /// Its own name for it.
+    /// The agent's own id of the session.
     pub(super) id: String,
-    /// How many messages of the transcript it has seen.
+    /// The number of messages of the transcript that the agent has seen.
     pub(super) messages: usize,
 }
 
@@ -73,8 +73,8 @@ impl Connection {
         let mut process = program.start()?;
         let (stdin, stdout) = process.pipes()?;
         let (listeners, ended) = (Listeners::default(), CancellationToken::new());
-        // Whoever waits for it may go, and nobody else knows of it then.
-        let unwanted = ended.clone().drop_guard();
+        // Ends the process if this future is dropped: no one else has a handle to it.
+        let end_on_drop = ended.clone().drop_guard();
         let (up, ready) = oneshot::channel();
         let served = serve(
             ByteStreams::new(stdin.compat_write(), stdout.compat()),
@@ -88,7 +88,7 @@ impl Connection {
                 outcome = served => outcome,
                 () = end.cancelled() => Ok(()),
             };
-            *locked(&why) = Some(last_words(process, outcome).await);
+            *locked(&why) = Some(end_reason(process, outcome).await);
             end.cancel();
         });
         let connection = |(agent, able): (_, AgentCapabilities)| Connection {
@@ -104,7 +104,7 @@ impl Connection {
         tokio::select! {
             ready = ready => match ready {
                 Ok(ready) => {
-                    unwanted.disarm();
+                    end_on_drop.disarm();
                     Ok(connection(ready))
                 }
                 Err(_) => {
@@ -126,7 +126,7 @@ impl Connection {
         locked(&self.open).insert(session_id.to_owned(), known);
     }
 
-    /// Nothing more is said in this session of its own, as long as this process lives.
+    /// Excludes a session of the agent from further prompts, as long as this process lives.
     pub(super) fn abandon(&self, id: &str) {
         locked(&self.open).retain(|_, known| known.id != id);
         locked(&self.abandoned).insert(id.to_owned());
@@ -136,10 +136,10 @@ impl Connection {
         locked(&self.abandoned).contains(id)
     }
 
-    /// What happens in a session from now on.
+    /// Subscribes to the updates of a session.
     pub(super) fn listen(&self, id: &str) -> Listening {
-        let (tell, updates) = mpsc::channel(UPDATES);
-        locked(&self.listeners).insert(id.to_owned(), tell);
+        let (sender, updates) = mpsc::channel(UPDATES);
+        locked(&self.listeners).insert(id.to_owned(), sender);
         Listening {
             id: id.to_owned(),
             updates,
@@ -147,8 +147,8 @@ impl Connection {
         }
     }
 
-    /// A session that the agent is to know from before. False: it does not, whatever it says: some agents answer with
-    /// nothing at all instead of an error, and neither tell what they remember nor take a prompt afterwards.
+    /// Loads a session that the agent had before. Returns false if the agent does not have it. An agent that answers
+    /// without an error but replays nothing does not have it either: it would refuse the next prompt.
     pub(super) async fn load(&self, id: &str) -> Result<bool, AgentError> {
         if !self.can_load {
             return Ok(false);
@@ -157,24 +157,24 @@ impl Connection {
         let request = LoadSessionRequest::new(id.to_owned(), directory());
         let answer = self.within(self.agent.send_request(request).block_task());
         tokio::pin!(answer);
-        let mut told_something = false;
-        // Heard as it comes: a conversation may be longer than what can wait, and its end would wait behind it.
+        let mut replayed_any = false;
+        // The queue is drained meanwhile: a long conversation would fill it, and the answer would wait behind it.
         let answer = loop {
             tokio::select! {
                 biased;
-                Some(_) = replayed.updates.recv() => told_something = true,
+                Some(_) = replayed.updates.recv() => replayed_any = true,
                 answer = &mut answer => break answer,
             }
         };
         let loaded = match answer {
             Ok(loaded) => loaded,
             Err(error) => {
-                tracing::debug!(%error, session = id, "the agent does not know this session");
+                tracing::debug!(%error, session = id, "agent does not have this session");
                 return Ok(false);
             }
         };
-        told_something |= replayed.updates.try_recv().is_ok();
-        Ok(told_something || loaded.modes.is_some() || loaded.config_options.is_some())
+        replayed_any |= replayed.updates.try_recv().is_ok();
+        Ok(replayed_any || loaded.modes.is_some() || loaded.config_options.is_some())
     }
 
     pub(super) async fn create(&self) -> Result<String, AgentError> {
@@ -185,7 +185,7 @@ impl Connection {
         Ok(created.session_id.0.to_string())
     }
 
-    /// Asks, and returns how it ended; what is said meanwhile comes to whoever listens.
+    /// Sends a prompt and returns how it ended. The reply goes to the [`Listening`] of the session.
     pub(super) async fn prompt(
         &self,
         id: &str,
@@ -221,7 +221,8 @@ impl Connection {
         }
     }
 
-    /// What it says is wrong, or how it ended, where that is why: its last words come a moment after its silence.
+    /// The reason of a failed request. If the connection has closed, that is why the process ended, which is known a
+    /// moment later.
     async fn why(&self, error: &agent_client_protocol::Error) -> AgentError {
         if agent_client_protocol::is_incoming_transport_closed(error)
             || agent_client_protocol::is_connection_terminated(error)
@@ -246,7 +247,7 @@ impl Served for Connection {
     }
 }
 
-/// The updates of one session. Dropped, nobody listens any more.
+/// The updates of one session. Unsubscribes when it is dropped.
 pub(super) struct Listening {
     id: String,
     pub(super) updates: mpsc::Receiver<Update>,
@@ -259,7 +260,7 @@ impl Drop for Listening {
     }
 }
 
-/// Speaks the protocol until the agent hangs up.
+/// Speaks the protocol until the agent closes the connection.
 async fn serve<W, R>(
     streams: ByteStreams<W, R>,
     listeners: Listeners,
@@ -268,7 +269,7 @@ async fn serve<W, R>(
 where
     ByteStreams<W, R>: agent_client_protocol::ConnectTo<Client>,
 {
-    let (told, asked) = (listeners.clone(), listeners);
+    let (notified, asked) = (listeners.clone(), listeners);
     Client
         .v1()
         .name("hermesd")
@@ -283,7 +284,7 @@ where
                     SessionUpdate::ToolCallUpdate(call) => Update::Tool(Box::new(call)),
                     _ => Update::Life,
                 };
-                let listener = locked(&told).get(&*news.session_id.0).cloned();
+                let listener = locked(&notified).get(&*news.session_id.0).cloned();
                 if let Some(listener) = listener {
                     let _ = listener.send(update).await;
                 }
@@ -319,17 +320,17 @@ where
         .await
 }
 
-/// Why it is no more.
-async fn last_words(
+/// Why the process ended.
+async fn end_reason(
     mut process: Process,
     outcome: Result<(), agent_client_protocol::Error>,
 ) -> String {
     let ended = tokio::time::timeout(END, process.ended()).await;
     let reason = match (ended, outcome) {
         (Ok(Err(error)), _) => error,
-        (Ok(Ok(())), Err(error)) => process.complained(&error.message),
-        (Ok(Ok(())), Ok(())) => process.complained("it ended by itself"),
-        (Err(_), _) => process.complained("it says nothing more"),
+        (Ok(Ok(())), Err(error)) => process.failure(&error.message),
+        (Ok(Ok(())), Ok(())) => process.failure("it ended with status 0"),
+        (Err(_), _) => process.failure("it closed its output but still runs"),
     };
     format!("the agent has ended: {reason}")
 }
@@ -344,7 +345,7 @@ fn explain(error: &agent_client_protocol::Error) -> AgentError {
     AgentError::Failed(format!("{}{}", error.message, detail.unwrap_or_default()))
 }
 
-/// Where an agent works when nobody says: the person's own directory.
+/// The working directory of a session: the user's home.
 fn directory() -> PathBuf {
     std::env::home_dir().unwrap_or_else(|| PathBuf::from("/"))
 }

@@ -1,11 +1,10 @@
-//! A change of a file, line by line.
+//! Shows a change of a file in the unified diff format.
 
-/// Lines around a change that are shown with it.
+/// The number of unchanged lines shown around a change.
 const CONTEXT: usize = 3;
-/// Texts with more pairs of lines are not compared line by line: what differs is shown as one change.
+/// Texts with more pairs of lines are not compared line by line. Their difference is shown as one change.
 const MOST_PAIRS: usize = 4_000_000;
 
-/// A line of a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Line<'a> {
     Same(&'a str),
@@ -13,7 +12,7 @@ enum Line<'a> {
     New(&'a str),
 }
 
-/// The change in the unified format. Without an old text the file is a new one.
+/// Without an old text, the file is new.
 pub(super) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
     let from = if old.is_some() { path } else { "/dev/null" };
     let mut text = format!("--- {from}\n+++ {path}");
@@ -52,7 +51,7 @@ fn count(line: &Line<'_>, old: &mut usize, new: &mut usize) {
     *new += usize::from(!matches!(line, Line::Gone(_)));
 }
 
-/// The next change with the lines around it; changes that are near one another are one.
+/// The next change with its context. Changes whose contexts touch are one hunk.
 fn next_hunk(lines: &[Line<'_>], from: usize) -> Option<std::ops::Range<usize>> {
     let changed = |line: &Line<'_>| !matches!(line, Line::Same(_));
     let first = from + lines[from..].iter().position(changed)?;
@@ -70,7 +69,7 @@ fn split(text: &str) -> Vec<&str> {
     }
 }
 
-/// What is the same at both ends stays out of the comparison, which is of the longest common subsequence.
+/// Finds the longest common subsequence. Equal lines at both ends are not part of the search.
 fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
     let same = |(a, b): &(&&str, &&str)| a == b;
     let head = old.iter().zip(new).take_while(same).count();
@@ -135,7 +134,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every line of both texts is there, in order.
+        /// The result contains every line of both texts, in order.
         #[test]
         fn both_texts_can_be_read_out_of_the_lines(
             old in prop::collection::vec("[ab]", 0..12),

@@ -1,5 +1,5 @@
-//! Any agent that speaks the Agent Client Protocol. It gets a session that it knows by its own name for it; another one gets
-//! the transcript once, as context, and from then on only what is new to it.
+//! Answers with any agent that speaks the Agent Client Protocol. The agent loads a session that it knows by its own id.
+//! For any other session it gets the transcript once, as context, and from then on only messages that are new to it.
 
 mod blocks;
 mod connection;
@@ -26,9 +26,9 @@ use crate::domain::{Question, QuestionAnswer, Reply};
 use crate::store::Store;
 use connection::{Connection, Known, Update};
 
-/// How long a cancelled turn may take to come to rest.
+/// The time that a cancelled turn has to end.
 const REST: Duration = Duration::from_secs(4);
-/// The source of sessions that were made over this protocol. An agent that shares our database writes their rows itself.
+/// The source of sessions created over this protocol. An agent that shares our database writes their rows itself.
 const OWN_SOURCE: &str = "acp";
 
 pub struct Acp {
@@ -46,7 +46,7 @@ impl Acp {
         }
     }
 
-    /// The session as the agent knows it: in its memory, from an earlier life of it, by our own name, or not at all.
+    /// Opens the session: from the agent's memory, by the id that an earlier process gave it, by our id, or anew.
     async fn open(
         &self,
         connection: &Connection,
@@ -54,8 +54,8 @@ impl Acp {
     ) -> Result<Known, AgentError> {
         let (id, said) = (&prompt.session.id, prompt.transcript.messages.len());
         let own = prompt.session.source == OWN_SOURCE;
-        // By our name it writes into our transcript: wrong when a chat has the session, for then we write there, and when
-        // it has to be told what others said, for that would stand there as the person's words.
+        // Under our id, the agent writes into our transcript. That is wrong if we write the rows of this session. It is
+        // also wrong if the agent needs messages of others as context: they would be stored as the person's text.
         let is_fit = |known: &Known| known.id != *id || own && known.messages >= said;
         if let Some(known) = connection.opened(id).filter(is_fit) {
             return Ok(known);
@@ -82,7 +82,7 @@ impl Acp {
         })
     }
 
-    /// The agent has seen everything before the turn, and of the turn `stands` messages that are in the transcript, too.
+    /// Records that the agent has seen the transcript before the turn and `stands` messages of the turn.
     async fn remember(
         &self,
         connection: &Connection,
@@ -98,7 +98,7 @@ impl Acp {
         if name == id
             && let Ok(written) = self.store.transcript(id).await
         {
-            // It has written them all itself, those of its tools too.
+            // The agent wrote the rows itself, including those of its tools.
             messages = written.messages.len();
         }
         let known = Known {
@@ -111,7 +111,7 @@ impl Acp {
             .remember_acp_session(id, &command, &known.id, known.messages)
             .await
         {
-            tracing::warn!(%error, session = id, "the agent's name for a session was not kept");
+            tracing::warn!(%error, session = id, "agent's session id not stored");
         }
         connection.remember(id, known);
     }
@@ -123,14 +123,14 @@ impl Agent for Acp {
         "acp"
     }
 
-    fn scribe(&self, source: &str) -> TranscriptWriter {
+    fn transcript_writer(&self, source: &str) -> TranscriptWriter {
         match source {
             OWN_SOURCE => TranscriptWriter::Agent,
             _ => TranscriptWriter::Daemon,
         }
     }
 
-    fn rests(&self) -> bool {
+    fn needs_time_to_stop(&self) -> bool {
         true
     }
 
@@ -158,7 +158,7 @@ impl Agent for Acp {
         let mut listening = connection.listen(&known.id);
         let answer = connection.prompt(&known.id, blocks);
         tokio::pin!(answer);
-        let mut turn = Turn {
+        let mut turn = AcpTurn {
             connection: &connection,
             id: &known.id,
             sink,
@@ -172,32 +172,32 @@ impl Agent for Acp {
             let rest = turn.rest;
             tokio::select! {
                 biased;
-                Some(update) = listening.updates.recv() => turn.hear(update).await,
+                Some(update) = listening.updates.recv() => turn.receive(update).await,
                 stop = &mut answer => break stop,
                 () = cancel.cancelled(), if rest.is_none() => turn.stop(),
                 () = until(rest) => return Err(AgentError::Cancelled),
             }
         };
         turn.over = true;
-        // What was on its way when the end came.
+        // Updates that were queued when the prompt ended.
         while let Ok(update) = listening.updates.try_recv() {
-            turn.hear(update).await;
+            turn.receive(update).await;
         }
         let (stop, reply) = (stop?, turn.reply.trim_end().to_owned());
         let outcome = match stop {
             StopReason::Cancelled => Err(AgentError::Cancelled),
-            StopReason::Refusal => Err(AgentError::Failed("the agent refuses to go on".into())),
+            StopReason::Refusal => Err(AgentError::Failed("the agent refused to continue".into())),
             _ => Ok(()),
         };
         let stands = match &outcome {
             Ok(()) if !reply.is_empty() => 2,
-            // A handoff that fails leaves nothing.
+            // The rows of a failed handoff are retracted.
             _ if prompt.handoff => 0,
             Err(AgentError::Cancelled) if !reply.is_empty() => 2,
             _ => 1,
         };
         self.remember(&connection, &prompt, &known.id, stands).await;
-        // It lives and answers, whatever it answers.
+        // Even a failed turn proves that the process works.
         self.connection.worked().await;
         outcome.map(|()| Reply::from(reply))
     }
@@ -207,22 +207,21 @@ impl Agent for Acp {
     }
 }
 
-/// A prompt that has no answer yet. Dropped before that, it is cancelled.
-struct Turn<'a> {
+/// A prompt in progress. If it is dropped before its end, it is cancelled and its session abandoned.
+struct AcpTurn<'a> {
     connection: &'a Connection,
-    /// The agent's own name for the session.
+    /// The agent's own id of the session.
     id: &'a str,
     sink: &'a dyn Sink,
     cancel: &'a CancellationToken,
     reply: String,
-    /// What it has said of the tools that it uses.
     calls: tool::Calls,
-    /// When it is to have come to rest, once it is told to stop.
+    /// The deadline for the end of a cancelled prompt.
     rest: Option<Instant>,
     over: bool,
 }
 
-impl Turn<'_> {
+impl AcpTurn<'_> {
     fn stop(&mut self) {
         if self.rest.is_none() {
             self.rest = Some(Instant::now() + REST);
@@ -230,7 +229,7 @@ impl Turn<'_> {
         }
     }
 
-    async fn hear(&mut self, update: Update) {
+    async fn receive(&mut self, update: Update) {
         match update {
             Update::Words(words) => {
                 self.reply.push_str(&words);
@@ -238,7 +237,7 @@ impl Turn<'_> {
             }
             Update::Life => self.sink.alive(),
             Update::Tool(call) => {
-                self.calls.hear(*call);
+                self.calls.receive(*call);
                 self.sink.alive();
             }
             Update::Permission(request, responder) => {
@@ -251,14 +250,14 @@ impl Turn<'_> {
                     }
                     outcome = permit(&request, call, self.sink) => outcome,
                 };
-                // An agent that waits no longer needs no answer.
+                // An agent that no longer waits needs no answer.
                 let _ = responder.respond(RequestPermissionResponse::new(outcome));
             }
         }
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for AcpTurn<'_> {
     fn drop(&mut self) {
         if !self.over {
             self.stop();
@@ -267,7 +266,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Never, when there is no such time.
+/// Waits forever if there is no time.
 async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
@@ -275,7 +274,7 @@ async fn until(time: Option<Instant>) {
     }
 }
 
-/// Asks the person. Without an answer it is no.
+/// Asks the person. No answer counts as a rejection.
 async fn permit(
     request: &RequestPermissionRequest,
     call: ToolCallUpdateFields,
@@ -299,13 +298,13 @@ async fn permit(
     }
 }
 
-/// The option that says no, and rather only this once.
+/// The option that rejects, preferably only this time.
 fn no(options: &[PermissionOption]) -> Option<&PermissionOption> {
     let of = |kind: PermissionOptionKind| options.iter().find(|o| o.kind == kind);
     of(PermissionOptionKind::RejectOnce).or_else(|| of(PermissionOptionKind::RejectAlways))
 }
 
-/// What was said that the agent does not know of, to be read before the new words.
+/// The messages that the agent has not seen, as text in front of the new message.
 fn context(prompt: &Prompt<'_>, known: usize) -> Option<String> {
     let new = prompt.transcript.messages.get(known..)?;
     if new.is_empty() {

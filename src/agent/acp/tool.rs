@@ -1,4 +1,4 @@
-//! What an agent says of the tools that it uses, for the person who is asked about them.
+//! Collects what an agent reports about its tool calls, and shows it to the person who is asked for permission.
 
 use std::collections::HashMap;
 
@@ -9,16 +9,16 @@ use agent_client_protocol::v1::schema::{
 use super::diff;
 use crate::domain::QuestionPart;
 
-/// More are not remembered: an agent that never ends its calls must not fill our memory.
+/// The limit of remembered calls: an agent that never ends its calls must not fill our memory.
 const MOST_CALLS: usize = 256;
 
-/// The calls of a turn that have not ended. A request for permission may name only the call, and what it does was said
-/// before.
+/// The calls of a turn that have not ended. A request for permission may contain only the id of a call that was
+/// described before.
 #[derive(Default)]
 pub(super) struct Calls(HashMap<String, ToolCallUpdateFields>);
 
 impl Calls {
-    pub(super) fn hear(&mut self, update: ToolCallUpdate) {
+    pub(super) fn receive(&mut self, update: ToolCallUpdate) {
         let id = update.tool_call_id.0.to_string();
         let ended = [ToolCallStatus::Completed, ToolCallStatus::Failed];
         if update.fields.status.is_some_and(|now| ended.contains(&now)) {
@@ -29,7 +29,7 @@ impl Calls {
         }
     }
 
-    /// All that is known of the call that a request is about.
+    /// Everything known about the call that a request refers to.
     pub(super) fn about(&self, request: &ToolCallUpdate) -> ToolCallUpdateFields {
         let known = self.0.get(&*request.tool_call_id.0).cloned();
         merged(known.unwrap_or_default(), request.fields.clone())
@@ -47,7 +47,7 @@ fn merged(known: ToolCallUpdateFields, new: ToolCallUpdateFields) -> ToolCallUpd
     fields
 }
 
-/// All of it, character by character.
+/// The subject of the question: the whole call, verbatim.
 pub(super) fn subject(call: &ToolCallUpdateFields) -> Vec<QuestionPart> {
     let kind = call.kind.and_then(|kind| serde_json::to_value(kind).ok());
     let kind = kind.and_then(|kind| Some(format!("Tool ({})", kind.as_str()?)));
@@ -114,10 +114,10 @@ mod tests {
     #[test]
     fn a_request_is_about_all_that_was_said_of_its_call() {
         let mut calls = Calls::default();
-        calls.hear(update(json!({
+        calls.receive(update(json!({
             "toolCallId": "1", "title": "Edit", "kind": "edit", "rawInput": {"path": "/a"},
         })));
-        calls.hear(update(json!({
+        calls.receive(update(json!({
             "toolCallId": "1",
             "content": [{"type": "diff", "path": "/a", "oldText": "x\n", "newText": "y\n"}],
         })));
@@ -132,7 +132,7 @@ mod tests {
             parts,
             expected.map(|(label, text)| QuestionPart::new(label, text))
         );
-        calls.hear(update(json!({"toolCallId": "1", "status": "completed"})));
+        calls.receive(update(json!({"toolCallId": "1", "status": "completed"})));
         let bare = update(json!({"toolCallId": "1"}));
         let parts = subject(&calls.about(&bare));
         assert_eq!(

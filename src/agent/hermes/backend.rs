@@ -1,5 +1,5 @@
-//! Hermes' own backend as a process: newline-delimited JSON-RPC over its standard input and output. Requests are answered
-//! by number, what happens in a session comes as events.
+//! Runs Hermes' own backend as a process and speaks newline-delimited JSON-RPC with it over standard input and output.
+//! Answers carry the number of their request. Everything that happens in a session arrives as an event.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,61 +18,61 @@ use crate::agent::AgentError;
 use crate::agent::process::{Process, Program};
 use crate::agent::supervised::Served;
 
-/// How long it may take to come up, to answer a request, and to end in good order.
+/// The time limits for the start, the answer to a request, and an orderly end.
 const START: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(60);
 const END: Duration = Duration::from_secs(3);
-/// Events of a session that may wait for its turn.
+/// The length of a session's queue of events.
 const EVENTS: usize = 4096;
 
-pub(super) struct Backend {
+pub(super) struct HermesProcess {
     stdin: tokio::sync::Mutex<ChildStdin>,
     next: AtomicU64,
     shared: Arc<Shared>,
-    /// Sessions that it has open, by conversation.
+    /// Open sessions, by conversation.
     pub(super) sessions: Sessions,
-    /// A task closes those that are not used any more.
-    tended: AtomicBool,
-    /// Held while surplus sessions are closed: two at a time would close too many.
+    /// Whether the task that closes idle sessions runs.
+    closes_idle: AtomicBool,
+    /// Held while surplus sessions are closed: two passes at a time would close too many.
     closing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Default)]
 struct Shared {
     answers: Mutex<HashMap<u64, oneshot::Sender<Result<Value, String>>>>,
-    listeners: Mutex<HashMap<String, mpsc::Sender<Event>>>,
+    listeners: Mutex<HashMap<String, mpsc::Sender<HermesEvent>>>,
     ready: CancellationToken,
     ended: CancellationToken,
-    /// Why it ended.
+    /// Why the process ended.
     reason: Mutex<Option<String>>,
 }
 
-/// Something that happened in a session.
+/// An event of a session.
 #[derive(Debug, Clone)]
-pub(super) struct Event {
+pub(super) struct HermesEvent {
     pub(super) kind: String,
     pub(super) payload: Value,
 }
 
-impl Backend {
-    pub(super) async fn start(program: &Program) -> Result<Backend, AgentError> {
+impl HermesProcess {
+    pub(super) async fn start(program: &Program) -> Result<HermesProcess, AgentError> {
         let mut process = program.start()?;
         let (stdin, stdout) = process.pipes()?;
         let shared: Arc<Shared> = Arc::default();
-        // Whoever waits for it may go, and nobody else knows of it then.
-        let unwanted = shared.ended.clone().drop_guard();
+        // Ends the process if this future is dropped: no one else has a handle to it.
+        let end_on_drop = shared.ended.clone().drop_guard();
         tokio::spawn(attend(process, stdout, shared.clone()));
-        let backend = Backend {
+        let backend = HermesProcess {
             stdin: tokio::sync::Mutex::new(stdin),
             next: AtomicU64::new(1),
             shared,
             sessions: Sessions::default(),
-            tended: AtomicBool::new(false),
+            closes_idle: AtomicBool::new(false),
             closing: tokio::sync::Mutex::default(),
         };
         tokio::select! {
             () = backend.shared.ready.cancelled() => {
-                unwanted.disarm();
+                end_on_drop.disarm();
                 Ok(backend)
             }
             () = backend.shared.ended.cancelled() => Err(backend.why()),
@@ -82,7 +82,6 @@ impl Backend {
         }
     }
 
-    /// A request and its answer.
     pub(super) async fn call(&self, method: &str, params: Value) -> Result<Value, AgentError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
@@ -110,10 +109,10 @@ impl Backend {
         }
     }
 
-    /// What happens in a session from now on.
+    /// Subscribes to the events of a session.
     pub(super) fn listen(&self, live: &str) -> Listening {
-        let (tell, events) = mpsc::channel(EVENTS);
-        locked(&self.shared.listeners).insert(live.to_owned(), tell);
+        let (sender, events) = mpsc::channel(EVENTS);
+        locked(&self.shared.listeners).insert(live.to_owned(), sender);
         Listening {
             live: live.to_owned(),
             events,
@@ -129,26 +128,26 @@ impl Backend {
         }
     }
 
-    /// Closes the sessions that are not worth their memory, one at a time: Hermes reads nothing else meanwhile.
+    /// Closes surplus sessions one at a time, because Hermes reads no other request meanwhile.
     async fn close_surplus(&self, idle: Duration) {
         let _closing = self.closing.lock().await;
         for (id, mut slot) in self.sessions.surplus(MOST_OPEN, idle) {
             if let Some(open) = slot.open.take() {
-                tracing::debug!(session = id, "closing a session that Hermes has open");
+                tracing::debug!(session = id, "closing a surplus session of Hermes");
                 self.close_session(&open).await;
             }
             self.sessions.forget(&id, slot);
         }
     }
 
-    /// A turn has ended. Closes what is surplus now, and later what is not used for `idle`, without making the caller wait.
-    pub(super) fn tend(self: &Arc<Self>, idle: Duration) {
+    /// Closes surplus sessions now, and later those unused for `idle`, in the background. Called after a turn.
+    pub(super) fn close_unused(self: &Arc<Self>, idle: Duration) {
         let backend = self.clone();
         tokio::spawn(async move { backend.close_surplus(idle).await });
-        if self.tended.swap(true, Ordering::Relaxed) {
+        if self.closes_idle.swap(true, Ordering::Relaxed) {
             return;
         }
-        // It does not keep the process alive: that ends when it is not used.
+        // A weak reference, so that an unused process can end.
         let backend = Arc::downgrade(self);
         tokio::spawn(async move {
             loop {
@@ -161,7 +160,7 @@ impl Backend {
         });
     }
 
-    /// Why it is no more.
+    /// Why the process ended.
     pub(super) fn why(&self) -> AgentError {
         let reason = locked(&self.shared.reason).clone();
         AgentError::Failed(reason.unwrap_or_else(|| "Hermes has ended".to_owned()))
@@ -169,12 +168,12 @@ impl Backend {
 }
 
 #[async_trait]
-impl Served for Backend {
+impl Served for HermesProcess {
     fn is_alive(&self) -> bool {
         !self.shared.ended.is_cancelled()
     }
 
-    /// Its sessions are closed one by one, so that it keeps what it has learned; then it sees the end of its input.
+    /// Closes each session, so that Hermes stores what it has learned, and then closes the input of the process.
     async fn close(&self) {
         let ending = async {
             for open in self.sessions.resting() {
@@ -184,31 +183,31 @@ impl Served for Backend {
             self.shared.ended.cancelled().await;
         };
         let _ = tokio::time::timeout(END, ending).await;
-        // Whoever holds the process lets go of it, and it ends with its group.
+        // `attend` drops the process, which kills its group.
         self.shared.ended.cancel();
     }
 }
 
-/// A session's events. Dropped, nobody listens any more.
+/// The events of a session. Unsubscribes when it is dropped.
 pub(super) struct Listening {
     live: String,
-    events: mpsc::Receiver<Event>,
-    /// What came while a question was open.
-    later: VecDeque<Event>,
+    events: mpsc::Receiver<HermesEvent>,
+    /// Events that arrived while a question was open.
+    later: VecDeque<HermesEvent>,
     shared: Arc<Shared>,
 }
 
 impl Listening {
-    /// `None`: the process has ended.
-    pub(super) async fn next(&mut self) -> Option<Event> {
+    /// `None` if the process has ended.
+    pub(super) async fn next(&mut self) -> Option<HermesEvent> {
         match self.later.pop_front() {
             Some(event) => Some(event),
             None => self.newest().await,
         }
     }
 
-    /// Returns when the turn is over, though a question of it is open: Hermes waits only so long for an answer. What comes
-    /// until then is kept for [`Listening::next`].
+    /// Returns when the turn ends while its question is open, because Hermes waits a limited time for an answer. Events
+    /// that arrive until then stay queued for [`Listening::next`].
     pub(super) async fn over(&mut self) {
         while self.later.len() < EVENTS {
             let Some(event) = self.newest().await else {
@@ -223,13 +222,13 @@ impl Listening {
         std::future::pending().await
     }
 
-    /// Whether Hermes has asked for another approval while one was open.
+    /// Whether Hermes asked for another approval while one was open.
     pub(super) fn asks_again(&self) -> bool {
         let mut later = self.later.iter();
         later.any(|event| event.kind == "approval.request")
     }
 
-    async fn newest(&mut self) -> Option<Event> {
+    async fn newest(&mut self) -> Option<HermesEvent> {
         tokio::select! {
             biased;
             event = self.events.recv() => event,
@@ -244,7 +243,7 @@ impl Drop for Listening {
     }
 }
 
-/// Reads until the process ends or is no longer wanted, and holds it that long.
+/// Owns the process and reads its output until it ends or [`HermesProcess::close`] ends it.
 async fn attend(mut process: Process, stdout: ChildStdout, shared: Arc<Shared>) {
     let mut lines = BufReader::new(stdout).lines();
     loop {
@@ -253,24 +252,28 @@ async fn attend(mut process: Process, stdout: ChildStdout, shared: Arc<Shared>) 
             () = shared.ended.cancelled() => return,
         };
         match line {
-            Ok(Some(line)) => hear(&shared, &line).await,
+            Ok(Some(line)) => receive(&shared, &line).await,
             Ok(None) | Err(_) => break,
         }
     }
     let ended = tokio::time::timeout(END, process.ended()).await;
     let reason = match ended {
         Ok(Err(error)) => format!("Hermes has ended: {error}"),
-        Ok(Ok(())) => process.complained("Hermes has ended by itself").to_string(),
-        Err(_) => process.complained("Hermes says nothing more").to_string(),
+        Ok(Ok(())) => process
+            .failure("Hermes has ended with status 0")
+            .to_string(),
+        Err(_) => process
+            .failure("Hermes closed its output but still runs")
+            .to_string(),
     };
     *locked(&shared.reason) = Some(reason);
     locked(&shared.answers).clear();
     shared.ended.cancel();
 }
 
-async fn hear(shared: &Shared, line: &str) {
+async fn receive(shared: &Shared, line: &str) {
     let Ok(mut message) = serde_json::from_str::<Value>(line) else {
-        tracing::debug!(line, "Hermes said something that is no JSON");
+        tracing::debug!(line, "Hermes wrote a line that is not JSON");
         return;
     };
     if message["method"] == "event" {
@@ -284,7 +287,7 @@ async fn hear(shared: &Shared, line: &str) {
         let listener = locked(&shared.listeners).get(session).cloned();
         if let Some(listener) = listener {
             let payload = params["payload"].take();
-            let _ = listener.send(Event { kind, payload }).await;
+            let _ = listener.send(HermesEvent { kind, payload }).await;
         }
         return;
     }

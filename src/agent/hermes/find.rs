@@ -1,20 +1,19 @@
-//! Finding a Hermes that is installed: by the program `hermes` on the path, whose interpreter has the rest of it.
+//! Finds the Python interpreter of the installed Hermes, starting from the program `hermes` on the path.
 
 use std::path::{Path, PathBuf};
 
 use crate::agent::process::which;
 
-/// The interpreter of the Hermes that is installed here.
 pub fn python() -> Option<PathBuf> {
     let program = which("hermes")?;
     let program = program.canonicalize().unwrap_or(program);
     beside(&program).or_else(|| named_in(&program))
 }
 
-/// In a virtual environment both stand side by side.
+/// In a virtual environment, program and interpreter are in the same directory.
 fn beside(program: &Path) -> Option<PathBuf> {
     let directory = program.parent()?;
-    // Not where the system's own programs are: the interpreter there need not be the right one.
+    // Outside of a virtual environment, the interpreter in the same directory may be the wrong one.
     directory
         .parent()?
         .join("pyvenv.cfg")

@@ -1,14 +1,14 @@
-//! Pictures, given to Hermes before the words that they came with: its next turn takes them along. Other files are in the
-//! words, where its tools find them.
+//! Attaches pictures to a Hermes session before the message is submitted. Hermes includes them in its next turn. Other
+//! files are only named in the message, and Hermes' tools can read them.
 
 use serde_json::json;
 
-use super::backend::Backend;
+use super::backend::HermesProcess;
 use crate::agent::AgentError;
 use crate::agent::attachment_content::{self, MOST_IMAGES};
 use crate::domain::{Attachment, FileKind};
 
-/// The largest picture that Hermes takes where it looks at the size.
+/// Hermes' own size limit for pictures.
 const LARGEST: u64 = 25 << 20;
 
 pub(super) fn of(attachments: &[Attachment]) -> Vec<&Attachment> {
@@ -24,9 +24,9 @@ pub(super) fn of(attachments: &[Attachment]) -> Vec<&Attachment> {
     images.take(MOST_IMAGES).collect()
 }
 
-/// Puts them into the session. What Hermes does not take stays words. False: it may have some of them and not know what
-/// for.
-pub(super) async fn attach(backend: &Backend, live: &str, images: &[&Attachment]) -> bool {
+/// Attaches the pictures to the session. A picture that Hermes refuses is only named in the message. Returns false if
+/// one failed: the session may then hold pictures that do not belong to the next message.
+pub(super) async fn attach(backend: &HermesProcess, live: &str, images: &[&Attachment]) -> bool {
     let mut sure = true;
     for image in images {
         let size = attachment_content::size(image).await;
@@ -34,24 +34,24 @@ pub(super) async fn attach(backend: &Backend, live: &str, images: &[&Attachment]
             continue;
         }
         if let Err(error) = one(backend, live, image).await {
-            tracing::warn!(%error, file = ?image.path, "Hermes does not take a picture, it gets the words about it");
+            tracing::warn!(%error, file = ?image.path, "Hermes refused a picture, agent gets only its description");
             sure = false;
         }
     }
     sure
 }
 
-async fn one(backend: &Backend, live: &str, image: &Attachment) -> Result<(), AgentError> {
+async fn one(backend: &HermesProcess, live: &str, image: &Attachment) -> Result<(), AgentError> {
     let whole = tokio::fs::canonicalize(&image.path).await;
     let whole = whole.map_err(|error| AgentError::Failed(error.to_string()))?;
     let path = whole.to_string_lossy();
-    let wish = json!({"session_id": live, "path": path});
-    let taken = backend.call("image.attach", wish).await?;
-    // It reads a path as people type them, and so might understand another one.
-    if taken["path"] != *path {
-        let wish = json!({"session_id": live, "path": taken["path"]});
-        backend.call("image.detach", wish).await?;
-        return Err(AgentError::Failed("it understood another path".into()));
+    let params = json!({"session_id": live, "path": path});
+    let attached = backend.call("image.attach", params).await?;
+    // Hermes parses the path as typed text, so it may attach another file.
+    if attached["path"] != *path {
+        let params = json!({"session_id": live, "path": attached["path"]});
+        backend.call("image.detach", params).await?;
+        return Err(AgentError::Failed("Hermes understood another path".into()));
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The user's own Hermes, with its tools, memory and skills. One process serves many sessions; it knows them by their id
-//! from `state.db`, and writes the rows of a turn itself.
+//! Answers with the user's own Hermes, with its tools, memory and skills. One process serves many sessions. It knows
+//! them by their id in `state.db`, and writes the rows of a turn itself.
 
 mod backend;
 mod find;
@@ -23,18 +23,18 @@ use crate::agent::PROBE;
 use crate::domain::TranscriptWriter;
 use crate::domain::transcript::{HIDDEN, Role, Transcript};
 use crate::domain::{Question, QuestionAnswer, QuestionPart, Reply, Usage};
-use backend::{Backend, Event, Listening};
+use backend::{HermesEvent, HermesProcess, Listening};
 use sessions::{Open, Slot};
 
-/// An approval waits at least this long in Hermes.
+/// Hermes waits at least this long for an approval.
 const PENDING: Duration = Duration::from_secs(55);
-/// How long an interrupted turn may take to come to rest.
+/// The time that an interrupted turn has to end.
 const REST: Duration = Duration::from_secs(4);
 
 pub struct Hermes {
     program: Program,
-    backend: Supervised<Backend>,
-    /// How long a session stays open that is not used.
+    backend: Supervised<HermesProcess>,
+    /// How long an unused session stays open.
     idle: Duration,
 }
 
@@ -47,11 +47,12 @@ impl Hermes {
         }
     }
 
-    /// The session as the backend has it: from its memory where no other program has written since, else read anew.
-    /// The backend goes on by itself in another row when it has split the session, so its memory is by conversation.
+    /// Opens the session and returns the backend's id of it. The session in the backend's memory is used if no other
+    /// program has written since. Slots belong to conversations: when the backend splits a session, it continues in
+    /// another row by itself.
     async fn open(
         &self,
-        backend: &Backend,
+        backend: &HermesProcess,
         slot: &mut Slot,
         prompt: &Prompt<'_>,
     ) -> Result<String, AgentError> {
@@ -75,15 +76,15 @@ impl Hermes {
                     tracing::debug!(
                         session = id,
                         resumed,
-                        "Hermes goes on in another part of this session"
+                        "Hermes continues in another part of this session"
                     );
                 }
                 opened
             }
         };
-        let live = opened["session_id"].as_str().ok_or_else(|| {
-            AgentError::Failed("Hermes opened the session without a name for it".into())
-        })?;
+        let live = opened["session_id"]
+            .as_str()
+            .ok_or_else(|| AgentError::Failed("Hermes opened the session without an id".into()))?;
         slot.open = Some(Open {
             live: live.to_owned(),
             said: None,
@@ -92,7 +93,7 @@ impl Hermes {
     }
 }
 
-/// The agent's last words in a transcript, if it ends with them.
+/// The last message of a transcript, if it is the agent's.
 fn last_said(transcript: &Transcript) -> Option<String> {
     let last = transcript.messages.last()?;
     (last.role == Role::Assistant).then(|| last.plain().trim().to_owned())
@@ -104,11 +105,11 @@ impl Agent for Hermes {
         "hermes"
     }
 
-    fn scribe(&self, _source: &str) -> TranscriptWriter {
+    fn transcript_writer(&self, _source: &str) -> TranscriptWriter {
         TranscriptWriter::Agent
     }
 
-    fn rests(&self) -> bool {
+    fn needs_time_to_stop(&self) -> bool {
         true
     }
 
@@ -119,12 +120,15 @@ impl Agent for Hermes {
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
         let opened = async {
-            let backend = self.backend.get(|| Backend::start(&self.program)).await?;
+            let backend = self
+                .backend
+                .get(|| HermesProcess::start(&self.program))
+                .await?;
             sink.alive();
             let mut slot = backend.sessions.reserve(sink.conversation()).await;
             let live = self.open(&backend, &mut slot, &prompt).await?;
-            // Until the turn has ended well, what the backend remembers may be another thing than the transcript: pictures
-            // of a turn that ends before its words are said, say.
+            // Until the turn succeeds, the backend's memory may differ from the transcript. For example, it may hold
+            // the pictures of a turn that ended before its message was submitted.
             if let Some(open) = &mut slot.open {
                 open.said = None;
             }
@@ -139,28 +143,35 @@ impl Agent for Hermes {
         let mut events = backend.listen(&live);
         let mut submit = json!({"session_id": live, "text": prompt.message});
         if prompt.handoff {
-            // Of the kinds of a note, Hermes takes this one here. Older ones take none and pass it over.
+            // The only kind that Hermes accepts here. Older versions ignore the field.
             submit["display_kind"] = HIDDEN.into();
         }
         let submitted = backend.call("prompt.submit", submit).await?;
-        // Behind a turn that has not come to rest, whose end is not ours.
+        // A queued prompt waits for an earlier turn. The end of that turn is not the end of ours.
         let mut ours = submitted["status"] != "queued";
-        let mut left = Left {
+        let mut interrupt_on_drop = InterruptOnDrop {
             backend: backend.clone(),
             live: live.clone(),
             armed: true,
         };
-        let mut stopping = false;
+        // The end of the time that an interrupted turn has.
+        let mut deadline = None;
         let outcome = loop {
+            let timed_out = async {
+                match deadline {
+                    Some(deadline) => tokio::time::sleep_until(deadline).await,
+                    None => std::future::pending().await,
+                }
+            };
             let event = tokio::select! {
                 event = events.next() => event,
-                () = cancel.cancelled(), if !stopping => {
-                    stopping = true;
+                () = cancel.cancelled(), if deadline.is_none() => {
+                    deadline = Some(tokio::time::Instant::now() + REST);
                     let interrupt = json!({"session_id": live});
                     let _ = backend.call("session.interrupt", interrupt).await;
                     continue;
                 }
-                () = tokio::time::sleep(REST), if stopping => break Err(AgentError::Cancelled),
+                () = timed_out => break Err(AgentError::Cancelled),
             };
             let Some(event) = event else {
                 break Err(backend.why());
@@ -169,13 +180,15 @@ impl Agent for Hermes {
             if !ours {
                 continue;
             }
-            if let Some(outcome) = hear(&backend, &live, sink, cancel, &event, &mut events).await? {
+            if let Some(outcome) =
+                receive(&backend, &live, sink, cancel, &event, &mut events).await?
+            {
                 break outcome;
             }
         };
-        left.armed = false;
+        interrupt_on_drop.armed = false;
         let outcome = match outcome {
-            _ if stopping => Err(AgentError::Cancelled),
+            _ if deadline.is_some() => Err(AgentError::Cancelled),
             outcome => outcome,
         };
         match &outcome {
@@ -188,7 +201,7 @@ impl Agent for Hermes {
         }
         slot.touch();
         drop(slot);
-        backend.tend(self.idle);
+        backend.close_unused(self.idle);
         outcome
     }
 
@@ -197,14 +210,14 @@ impl Agent for Hermes {
     }
 }
 
-/// A turn that nobody waits for any more is interrupted.
-struct Left {
-    backend: Arc<Backend>,
+/// Interrupts the turn if its future is dropped before the end.
+struct InterruptOnDrop {
+    backend: Arc<HermesProcess>,
     live: String,
     armed: bool,
 }
 
-impl Drop for Left {
+impl Drop for InterruptOnDrop {
     fn drop(&mut self) {
         if self.armed && self.backend.is_alive() {
             let (backend, live) = (self.backend.clone(), std::mem::take(&mut self.live));
@@ -216,13 +229,13 @@ impl Drop for Left {
     }
 }
 
-/// One event of a turn; the turn's end, if it is that.
-async fn hear(
-    backend: &Backend,
+/// Handles one event of a turn. Returns the outcome if the event ends the turn.
+async fn receive(
+    backend: &HermesProcess,
     live: &str,
     sink: &dyn Sink,
     cancel: &CancellationToken,
-    event: &Event,
+    event: &HermesEvent,
     events: &mut Listening,
 ) -> Result<Option<Result<Reply, AgentError>>, AgentError> {
     let payload = &event.payload;
@@ -235,7 +248,7 @@ async fn hear(
             let asked = Instant::now();
             let choice = tokio::select! {
                 biased;
-                // A person who stops it has no more to say to it.
+                // A cancelled turn gets no more answers.
                 () = cancel.cancelled() => "deny",
                 choice = approve(sink, payload) => choice,
                 () = events.over() => return Ok(None),
@@ -245,7 +258,7 @@ async fn hear(
                 Some(id) => answer["request_id"] = id.clone(),
                 None if is_stale(asked.elapsed(), events.asks_again()) => {
                     tracing::warn!(
-                        "an approval came too late to know what Hermes would take it for; it is denied"
+                        "approval denied: it came too late, and Hermes may apply it to a newer request"
                     );
                     answer["choice"] = "deny".into();
                 }
@@ -264,7 +277,7 @@ async fn hear(
                 json!({"session_id": live, "request_id": payload["request_id"], "answer": answer});
             backend.call("clarify.respond", answer).await?;
         }
-        // Nobody is to type a password into a chat.
+        // No password belongs into a chat.
         kind @ ("sudo.request" | "secret.request") => {
             let (method, name) = match kind {
                 "sudo.request" => ("sudo.respond", "password"),
@@ -305,7 +318,7 @@ fn complete(payload: &Value) -> Result<Reply, AgentError> {
     })
 }
 
-/// What Hermes calls the choices, and what people read.
+/// Hermes' names of the choices, and the labels that people see.
 const APPROVALS: [(&str, &str); 4] = [
     ("once", "Yes, this once"),
     ("session", "Yes, for this session"),
@@ -313,13 +326,13 @@ const APPROVALS: [(&str, &str); 4] = [
     ("deny", "No"),
 ];
 
-/// Hermes gives an answer to the oldest approval that waits, and gives up waiting by itself, after a minute at the
-/// earliest. A late answer might be taken for another command that it has asked for since.
+/// Hermes applies an answer without an id to the oldest approval that waits, and stops waiting after at least a minute.
+/// So a late answer could approve another command that Hermes has asked for since.
 fn is_stale(waited: Duration, asks_again: bool) -> bool {
     asks_again && waited > PENDING
 }
 
-/// Asks whether a command may run. Without an answer it may not.
+/// Asks whether a command may run. No answer counts as a denial.
 async fn approve(sink: &dyn Sink, payload: &Value) -> &'static str {
     let offered = payload["choices"].as_array();
     let is_offered = |name: &str| match offered {
@@ -379,7 +392,10 @@ mod tests {
     fn a_late_answer_is_not_taken_for_another_command() {
         let (early, late) = (Duration::from_secs(10), Duration::from_secs(90));
         assert!(is_stale(late, true));
-        assert!(!is_stale(late, false), "nothing else waits for it");
-        assert!(!is_stale(early, true), "both wait, and the first is meant");
+        assert!(!is_stale(late, false), "no other approval waits");
+        assert!(
+            !is_stale(early, true),
+            "both wait, and the answer is for the first"
+        );
     }
 }

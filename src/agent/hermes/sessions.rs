@@ -1,6 +1,5 @@
-//! The sessions that Hermes' backend has in its memory. Each costs it some threads and megabytes, so that only few stay
-//! open: a session that has not been used for a while is closed, and so are the least recently used ones beyond
-//! [`MOST_OPEN`].
+//! Tracks the sessions that Hermes' backend has in memory. Each costs threads and megabytes, so few stay open. Idle
+//! sessions are surplus, and so are the least recently used ones beyond [`MOST_OPEN`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,14 +14,14 @@ pub(super) const MOST_OPEN: usize = 8;
 /// A session that the backend has in its memory.
 #[derive(Debug, Clone)]
 pub(super) struct Open {
-    /// Its name there.
+    /// The backend's id of the session.
     pub(super) live: String,
-    /// The last reply in it. Where the transcript ends otherwise, another program has written since; without it, what the
-    /// backend remembers is unknown.
+    /// The last reply. If the transcript does not end with it, another program has written since. `None` if the
+    /// backend's memory may differ from the transcript.
     pub(super) said: Option<String>,
 }
 
-/// What is known of one session. Locked by a turn for as long as it runs, and by whatever closes the session.
+/// One session. A turn locks it for as long as it runs. Closing the session locks it too.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) open: Option<Open>,
@@ -30,7 +29,6 @@ pub(super) struct Slot {
 }
 
 impl Slot {
-    /// The session was used now.
     pub(super) fn touch(&mut self) {
         self.used = Instant::now();
     }
@@ -58,7 +56,7 @@ impl Sessions {
         slot
     }
 
-    /// Sessions without a turn that are to be closed: those unused for `idle`, and the least recently used ones beyond
+    /// Sessions without a turn that you should close: those unused for `idle`, and the least recently used ones beyond
     /// `most`.
     pub(super) fn surplus(
         &self,
@@ -71,7 +69,7 @@ impl Sessions {
             let unshared = Arc::strong_count(slot) == 1;
             match slot.clone().try_lock_owned() {
                 Ok(slot) if slot.open.is_some() => resting.push((id.clone(), slot)),
-                // A turn that ended before it had opened the session.
+                // Its turn ended before it opened the session.
                 Ok(_) => return !unshared,
                 Err(_) => {}
             }
@@ -88,11 +86,11 @@ impl Sessions {
         resting
     }
 
-    /// Ends the reservation of a session that is closed now.
+    /// Releases the slot of a closed session and removes it if no turn waits for it.
     pub(super) fn forget(&self, session_id: &str, slot: OwnedMutexGuard<Slot>) {
         let mut slots = self.locked();
         drop(slot);
-        // A turn that waits for it has its own reference, and needs the same slot.
+        // A waiting turn has its own reference, and needs the same slot.
         if slots
             .get(session_id)
             .is_some_and(|slot| Arc::strong_count(slot) == 1)
@@ -101,7 +99,7 @@ impl Sessions {
         }
     }
 
-    /// All that no turn runs in, at the end of the process.
+    /// All open sessions without a turn, for the end of the process.
     pub(super) fn resting(&self) -> Vec<Open> {
         let slots = self.surplus(0, Duration::ZERO);
         slots

@@ -1,4 +1,4 @@
-//! The way to the endpoint: what to try again, when, and what is final.
+//! Sends a request to the endpoint, and decides which failures to retry.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,32 +12,32 @@ use super::request::Request;
 use crate::agent::AgentError;
 use crate::name_lookup::NameLookup;
 
-/// Attempts before the endpoint counts as out of order.
+/// Attempts before a request fails.
 const ATTEMPTS: u32 = 5;
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
-/// How long it may take to answer the phone; how long to answer is the turn's own clock.
+/// The time limit for connecting. The turn's own timeouts limit the answer.
 const CONNECT: Duration = Duration::from_secs(20);
-/// What is read of an error's explanation, and what is shown of it.
+/// How many bytes of an error page are read, and how many characters of it are shown.
 const PAGE: usize = 64 << 10;
 const EXPLANATION: usize = 500;
-/// A shorter key is no secret but a word that stands in for one, where an endpoint wants none.
+/// A shorter key is a placeholder for an endpoint without keys, not a secret.
 const SHORTEST_SECRET: usize = 8;
 
 pub(super) struct Endpoint {
     client: Client,
     url: Url,
-    /// The address as it is logged: without the secrets that may stand in it. People in chats do not see it.
+    /// The address for the log, without the secrets that it may contain. Chats never show it.
     shown: Url,
     api_key: Option<SecretString>,
 }
 
 enum Failure {
-    /// With the endpoint's wish for when to come back.
+    /// May be retried, after the time that the endpoint asks for.
     Later(String, Option<Duration>),
-    /// The request holds something that this endpoint may not know.
+    /// The request may contain fields that this endpoint does not know.
     TooMuch(String),
-    /// It takes words, and the request has more than that.
+    /// The endpoint accepts only text, and the request contains more.
     OnlyWords(String),
     Final(String),
 }
@@ -49,18 +49,18 @@ impl Endpoint {
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"))
             .ok_or_else(|| {
-                format!("agents.openai.base_url is not the address of an endpoint: {base_url}")
+                format!("agents.openai.base_url is not an http or https address: {base_url}")
             })?;
         let client = Client::builder()
             .connect_timeout(CONNECT)
             .dns_resolver(Arc::new(NameLookup::default()))
-            // A conversation goes where the person wants it, and nowhere else.
+            // A conversation goes only to the configured address.
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("hermesd/", env!("CARGO_PKG_VERSION")))
             .build()
-            .map_err(|e| format!("no HTTP client: {}", explain(e)))?;
+            .map_err(|e| format!("the HTTP client cannot be created: {}", explain(e)))?;
         let mut shown = url.clone();
-        // Neither fails for an address of the web.
+        // Neither can fail for an http address.
         let _ = shown.set_username("");
         let _ = shown.set_password(None);
         shown.set_query(None);
@@ -72,12 +72,12 @@ impl Endpoint {
         })
     }
 
-    /// The beginning of an answer. Nothing of it was read yet, so that until here everything may be tried again.
+    /// Returns a response whose body is unread, so everything up to here may be retried.
     ///
-    /// A person reads the error, in a chat perhaps. The address stands in the log alone.
+    /// The error may be shown in a chat, so only the log contains the address.
     pub(super) async fn ask(&self, request: Request) -> Result<Response, AgentError> {
         self.try_until_final(request).await.map_err(|reason| {
-            tracing::warn!(endpoint = %self.shown, reason, "the model gave no answer");
+            tracing::warn!(endpoint = %self.shown, reason, "model request failed");
             AgentError::Failed(reason)
         })
     }
@@ -92,26 +92,25 @@ impl Endpoint {
                     if !request.simplify() {
                         return Err(reason);
                     }
-                    tracing::debug!(reason, "asking again without what not every endpoint takes");
+                    tracing::debug!(reason, "retrying without optional fields");
                     continue;
                 }
                 Err(Failure::OnlyWords(reason)) => {
                     request.put_in_words();
-                    tracing::warn!(reason, "asking again in words alone");
+                    tracing::warn!(reason, "retrying with text only");
                     continue;
                 }
                 Err(Failure::Final(reason)) => return Err(reason),
                 Err(Failure::Later(reason, retry_after)) => (reason, retry_after),
             };
             if attempt == ATTEMPTS || retry_after.is_some_and(|after| after > LONGEST_WAIT) {
-                let after = retry_after
-                    .map(|t| format!("; it wants to be left alone for {} s", t.as_secs()));
+                let after = retry_after.map(|t| format!("; it asks to wait {} s", t.as_secs()));
                 return Err(format!(
                     "{reason} ({attempt} tries){}",
                     after.unwrap_or_default()
                 ));
             }
-            tracing::warn!(attempt, endpoint = %self.shown, reason, "the model did not answer, trying again");
+            tracing::warn!(attempt, endpoint = %self.shown, reason, "model request failed, will retry");
             tokio::time::sleep(retry_after.unwrap_or(wait)).await;
             wait = (wait * 2).min(LONGEST_WAIT);
             attempt += 1;
@@ -134,7 +133,7 @@ impl Endpoint {
                 explain(e)
             )),
             false => {
-                let why = self.veil(&explain(e));
+                let why = self.redact(&explain(e));
                 Failure::Later(format!("the model cannot be reached: {why}"), None)
             }
         })?;
@@ -145,42 +144,42 @@ impl Endpoint {
         let retry_after = retry_after(&response);
         let said = explanation(response).await;
         if request.has_parts() && takes_only_words(status, &said) {
-            return Err(Failure::OnlyWords(self.told(status, &said)));
+            return Err(Failure::OnlyWords(self.answered(status, &said)));
         }
         Err(self.judge(status, &said, retry_after))
     }
 
-    fn told(&self, status: StatusCode, said: &str) -> String {
-        self.veil(&format!("the model answered {status}: {said}"))
+    fn answered(&self, status: StatusCode, said: &str) -> String {
+        self.redact(&format!("the model answered {status}: {said}"))
     }
 
     fn judge(&self, status: StatusCode, said: &str, retry_after: Option<Duration>) -> Failure {
-        let told = self.told(status, said);
+        let answered = self.answered(status, said);
         match status.as_u16() {
-            401 | 403 => Failure::Final(format!("{told}. Check agents.openai.api_key")),
+            401 | 403 => Failure::Final(format!("{answered}. Check agents.openai.api_key")),
             404 => Failure::Final(format!(
-                "{told}. Check agents.openai.base_url and agents.openai.model"
+                "{answered}. Check agents.openai.base_url and agents.openai.model"
             )),
-            400 | 422 => Failure::TooMuch(told),
-            408 | 409 | 425 | 429 => Failure::Later(told, retry_after),
-            _ if status.is_server_error() => Failure::Later(told, retry_after),
+            400 | 422 => Failure::TooMuch(answered),
+            408 | 409 | 425 | 429 => Failure::Later(answered, retry_after),
+            _ if status.is_server_error() => Failure::Later(answered, retry_after),
             300..=399 => Failure::Final(format!(
-                "{told}. Check agents.openai.base_url: hermesd does not follow it elsewhere"
+                "{answered}. Check agents.openai.base_url: hermesd does not follow redirects"
             )),
-            _ => Failure::Final(told),
+            _ => Failure::Final(answered),
         }
     }
 }
 
 impl Endpoint {
-    /// What the endpoint said, without our key and its address: some say them back, and chats show what they say.
-    pub(super) fn veil(&self, said: &str) -> String {
+    /// Removes our key and the address: some endpoints repeat them, and the text may be shown in a chat.
+    pub(super) fn redact(&self, said: &str) -> String {
         let key = self.api_key.as_ref().map(ExposeSecret::expose_secret);
         let mut said = match key.filter(|key| key.len() >= SHORTEST_SECRET) {
             Some(key) => said.replace(key, "********"),
             None => said.to_owned(),
         };
-        // The longest first: each holds the next.
+        // The longest first, because each may contain the next.
         let origin = self.url.origin().ascii_serialization();
         for address in [self.url.as_str(), self.shown.as_str(), origin.as_str()] {
             said = said.replace(address, "(its address)");
@@ -189,8 +188,8 @@ impl Endpoint {
     }
 }
 
-/// Whether a refusal is about pictures, or about messages that are more than a text. There is no code for that, and
-/// vendors do not even agree on the status.
+/// Whether a refusal is about pictures or content parts. There is no error code for that, and vendors use different
+/// statuses.
 fn takes_only_words(status: StatusCode, said: &str) -> bool {
     const PICTURES: [&str; 5] = ["image", "vision", "multimodal", "multi-modal", "modalit"];
     const PARTS: [&str; 6] = [
@@ -206,13 +205,13 @@ fn takes_only_words(status: StatusCode, said: &str) -> bool {
     match status.as_u16() {
         413 | 415 => true,
         400 | 404 | 422 => names(&PICTURES) || names(&PARTS),
-        // Else it is a failure that may pass.
+        // Any other server error may be temporary.
         500.. => names(&PICTURES) && names(&["support", "input"]),
         _ => false,
     }
 }
 
-/// Seconds, or a date.
+/// The header holds seconds or a date.
 fn retry_after(response: &Response) -> Option<Duration> {
     let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<f64>() {
@@ -223,7 +222,7 @@ fn retry_after(response: &Response) -> Option<Duration> {
     Some(Duration::try_from(until).unwrap_or_default())
 }
 
-/// What the endpoint says of an error, without the rest of a page.
+/// The endpoint's error message, shortened.
 async fn explanation(mut response: Response) -> String {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await {
@@ -249,7 +248,7 @@ async fn explanation(mut response: Response) -> String {
     }
 }
 
-/// An error of the HTTP client with its causes, since the outermost alone says nothing; without the address.
+/// An error of the HTTP client with its causes, because the outermost says little. Without the address.
 pub(super) fn explain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut words = Vec::new();
@@ -274,10 +273,10 @@ mod tests {
         let endpoint = Endpoint::new("https://me:pass@models.example:8443/v1", Some(key)).unwrap();
         let said = "https://me:pass@models.example:8443/v1/chat/completions and \
                     https://models.example:8443/v1/chat/completions and https://models.example:8443/ refuse sk-0123456789";
-        let told = endpoint.told(StatusCode::BAD_GATEWAY, said);
-        assert!(told.contains("502 Bad Gateway"), "{told}");
+        let answered = endpoint.answered(StatusCode::BAD_GATEWAY, said);
+        assert!(answered.contains("502 Bad Gateway"), "{answered}");
         for hidden in ["models.example", "pass", "sk-"] {
-            assert!(!told.contains(hidden), "{told}");
+            assert!(!answered.contains(hidden), "{answered}");
         }
         assert!(!endpoint.shown.as_str().contains("pass"));
     }

@@ -1,4 +1,4 @@
-//! Any OpenAI-compatible chat-completions endpoint, streaming.
+//! Answers with any OpenAI-compatible chat-completions endpoint, streaming.
 
 mod endpoint;
 mod parts;
@@ -17,19 +17,19 @@ use crate::domain::Reply;
 use endpoint::Endpoint;
 use request::Request;
 
-/// Sessions whose people are remembered to know that history is left out.
+/// The limit of remembered sessions in `OpenAi::informed`.
 const REMEMBERED: usize = 10_000;
 
 pub struct OpenAi {
     endpoint: Endpoint,
     model: String,
     context: usize,
-    /// Sessions whose people know that history is left out.
+    /// Sessions whose last reply came with the note that history is left out.
     informed: Mutex<HashSet<String>>,
 }
 
 impl OpenAi {
-    /// An error says what is wrong with the configuration.
+    /// The error says what is wrong with the configuration.
     pub fn new(config: OpenAiConfig) -> Result<OpenAi, String> {
         Ok(OpenAi {
             endpoint: Endpoint::new(&config.base_url, config.api_key)?,
@@ -39,14 +39,14 @@ impl OpenAi {
         })
     }
 
-    /// Logs how much history is left out, and returns what the person is to know when that begins.
+    /// Logs how much history is left out. Returns a note for the person when that begins.
     fn note(&self, session: &str, request: &Request) -> Option<String> {
         let (history, cut, context) = (request.history, request.cut, self.context);
         if cut == 0 {
             self.informed().remove(session);
             return None;
         }
-        let text = "the beginning of the history was left out: it exceeds agents.openai.context";
+        let text = "oldest messages left out: history exceeds agents.openai.context";
         if self.informed().contains(session) {
             tracing::info!(session, messages = cut, history, context, "{text}");
             return None;
@@ -65,7 +65,7 @@ impl OpenAi {
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The person gets the note with this reply.
+    /// Records that the reply carries the note.
     fn remember(&self, session: &str) {
         let mut informed = self.informed();
         if informed.len() >= REMEMBERED {
@@ -98,7 +98,7 @@ impl Agent for OpenAi {
             let stream = self.endpoint.ask(request).await?;
             let reply = stream::read(stream, sink).await;
             let reply = reply.map_err(|error| match error {
-                AgentError::Failed(reason) => AgentError::Failed(self.endpoint.veil(&reason)),
+                AgentError::Failed(reason) => AgentError::Failed(self.endpoint.redact(&reason)),
                 AgentError::Cancelled => AgentError::Cancelled,
             })?;
             if note.is_some() {

@@ -1,5 +1,4 @@
-//! What goes along with the words of a message: pictures as the interface has them, and what there is to read in files.
-//! Everything else is in the words alone.
+//! Builds the content parts for attachments: pictures, and the content of text files. The message only names the rest.
 
 use serde_json::{Value, json};
 
@@ -31,7 +30,7 @@ pub(super) fn text(words: &str) -> Value {
     json!({"type": "text", "text": words})
 }
 
-/// The words in a list of parts.
+/// The text in a list of parts.
 pub(super) fn words(parts: &[Value]) -> String {
     let texts = parts.iter().filter_map(|part| part["text"].as_str());
     texts.collect::<Vec<_>>().join("\n\n")

@@ -1,5 +1,5 @@
-//! From a transcript to what the endpoint takes: roles, tool calls and results, thoughts and replayed bytes as they are.
-//! What no endpoint would take is mended here, for the request alone.
+//! Builds the request from a transcript: roles, tool calls and results, reasoning, and replayed content unchanged.
+//! Corrects what every endpoint would refuse. The stored transcript stays as it is.
 
 use serde_json::{Map, Value, json};
 
@@ -7,25 +7,25 @@ use super::parts;
 use crate::agent::Prompt;
 use crate::domain::transcript::{Content, Message, Role};
 
-/// What a tool call that nobody answered is answered with.
+/// The result of a tool call that has none.
 const NO_RESULT: &str = "(interrupted: there is no result)";
-/// About how many bytes a token stands for; rather too few, so that rather too much is left out.
+/// An estimate of the bytes per token. It is low, so that too much is left out rather than too little.
 const BYTES_A_TOKEN: usize = 3;
-/// The part of the context that is kept free for the reply.
+/// One part in this many of the context is reserved for the reply.
 const FOR_THE_REPLY: usize = 4;
-/// About what a picture takes of the context, in bytes of text; its own bytes say nothing about that.
+/// An estimate of a picture's share of the context, in bytes of text. Its file size does not matter.
 const IMAGE: usize = 1500 * BYTES_A_TOKEN;
 
 pub(super) struct Request {
     body: Value,
-    /// How many messages the history has,
+    /// The number of messages in the history.
     pub(super) history: usize,
-    /// and how many of them were left out.
+    /// The number of messages that were left out.
     pub(super) cut: usize,
 }
 
 impl Request {
-    /// With what goes along with the words.
+    /// `along` has the content parts of the attachments.
     pub(super) fn new(
         prompt: &Prompt<'_>,
         along: Vec<Value>,
@@ -50,7 +50,7 @@ impl Request {
         let room =
             (context * BYTES_A_TOKEN).saturating_sub(context * BYTES_A_TOKEN / FOR_THE_REPLY);
         let mut fixed = size(&system) + size(std::slice::from_ref(&words));
-        // What the model has no room for stays words.
+        // The message only names an attachment that does not fit.
         let fits = |part: &Value| {
             let more = part["text"].as_str().map_or(IMAGE, str::len);
             let fits = fixed + more <= room;
@@ -84,7 +84,7 @@ impl Request {
         &self.body
     }
 
-    /// The same without what not every endpoint takes. False: there was nothing of the kind in it.
+    /// Removes the fields that some endpoints refuse. Returns false if there were none.
     pub(super) fn simplify(&mut self) -> bool {
         let Some(body) = self.body.as_object_mut() else {
             return false;
@@ -101,14 +101,14 @@ impl Request {
         simpler
     }
 
-    /// Whether there is more in it than words.
+    /// Whether it contains more than text.
     pub(super) fn has_parts(&self) -> bool {
         let messages = self.body["messages"].as_array();
         let mut messages = messages.into_iter().flatten();
         messages.any(|message| message["content"].is_array())
     }
 
-    /// The same in words alone. What was said along with a picture names it.
+    /// Reduces all messages to text. The text of a message names its pictures.
     pub(super) fn put_in_words(&mut self) {
         let messages = self.body["messages"].as_array_mut();
         for message in messages.into_iter().flatten() {
@@ -123,7 +123,7 @@ impl Request {
     }
 }
 
-/// The history in pieces that must not be torn: a person's words with all that answers them, calls with their results.
+/// Splits the history into exchanges: a person's message with all answers to it. A call and its results stay together.
 fn exchanges(messages: &[&Message]) -> Vec<Vec<Value>> {
     let mut all: Vec<Vec<Value>> = Vec::new();
     let mut calls: &[Value] = &[];
@@ -136,17 +136,17 @@ fn exchanges(messages: &[&Message]) -> Vec<Vec<Value>> {
         };
         let mut wire = message(one);
         match &one.tool_call_id {
-            // Some calls have two ids. The endpoint is told one of them, whichever the result has.
+            // Some calls have two ids. The endpoint gets the first one, whichever the result has.
             Some(id) if one.role == Role::Tool => {
                 let call = calls.iter().find(|call| ids(call).any(|known| known == id));
-                if let Some(told) = call.and_then(|call| ids(call).next()) {
-                    wire["tool_call_id"] = json!(told);
+                if let Some(first) = call.and_then(|call| ids(call).next()) {
+                    wire["tool_call_id"] = json!(first);
                 }
             }
             _ => calls = &one.tool_calls,
         }
         exchange.push(wire);
-        // Results stand right behind their call: what has none there has none at all.
+        // Results directly follow their call. A call without a result there has none.
         let answered: Vec<&str> = messages[at + 1..]
             .iter()
             .take_while(|m| m.role == Role::Tool)
@@ -163,7 +163,7 @@ fn exchanges(messages: &[&Message]) -> Vec<Vec<Value>> {
     all
 }
 
-/// Leaves out whole exchanges from the oldest, until the rest fits. Returns how many messages went.
+/// Removes the oldest exchanges until the rest fits. Returns the number of removed messages.
 fn cut(exchanges: &mut Vec<Vec<Value>>, room: usize) -> usize {
     let mut sizes: usize = exchanges.iter().map(|exchange| size(exchange)).sum();
     let mut first = 0;
@@ -190,7 +190,7 @@ fn message(message: &Message) -> Value {
     let content = match message.for_model() {
         Some(Content::Text(text)) => json!(text),
         Some(Content::Parts(parts)) => json!(parts),
-        // Endpoints want the key, and only beside a tool call it may be empty.
+        // Endpoints require the key. It may be null only in a message with tool calls.
         None if message.tool_calls.is_empty() => json!(""),
         None => Value::Null,
     };
@@ -215,14 +215,14 @@ fn message(message: &Message) -> Value {
     Value::Object(wire)
 }
 
-/// The ids of a call; the endpoint is told the first.
+/// The ids of a call. The endpoint gets the first.
 fn ids(call: &Value) -> impl Iterator<Item = &str> {
     ["id", "call_id"]
         .into_iter()
         .filter_map(|name| call.get(name)?.as_str())
 }
 
-/// Backends keep notes of their own in a call; the endpoint gets what the interface knows.
+/// Reduces a call to the fields of the interface: backends store fields of their own in it.
 fn call(call: &Value) -> Value {
     json!({
         "id": ids(call).next(),
@@ -398,7 +398,7 @@ mod tests {
             messages[2]["content"],
             json!([{"type": "text", "text": "And now?"}, image(), {"type": "text", "text": "short"}])
         );
-        // With no room at all it is as it was without.
+        // Without any room, the attachment is left out.
         let request = request_along(Vec::new(), vec![image()], 100);
         assert_eq!(request.body()["messages"][1]["content"], "And now?");
     }

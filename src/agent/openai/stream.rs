@@ -1,5 +1,5 @@
-//! The answer as it streams: pieces, thoughts, the cost, and its end. A stream that breaks off is a failure, and what came
-//! of it is in the sink.
+//! Reads the streamed answer: pieces, reasoning, token usage, and the end. A stream that breaks off is a failure. The
+//! sink has the pieces that arrived.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,11 +13,11 @@ use super::endpoint::explain;
 use crate::agent::{AgentError, Sink};
 use crate::domain::{Reply, Usage};
 
-/// The longest reply that is taken.
+/// The size limit of a reply.
 const LONGEST_REPLY: usize = 4 << 20;
-/// The same for one that comes in one piece, with what JSON adds to it.
+/// The size limit of an unstreamed response, which includes JSON syntax.
 const LONGEST_BODY: usize = 2 * LONGEST_REPLY;
-/// The longest piece of one that is streamed.
+/// The size limit of one event of a stream.
 const LONGEST_EVENT: usize = 1 << 20;
 
 pub(super) async fn read(response: Response, sink: &dyn Sink) -> Result<Reply, AgentError> {
@@ -25,12 +25,12 @@ pub(super) async fn read(response: Response, sink: &dyn Sink) -> Result<Reply, A
     let streams = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     let mut reading = Reading::default();
     if !streams {
-        // Some endpoints do not stream whatever they are asked.
+        // Some endpoints ignore the request to stream.
         let body = whole(response).await?;
-        reading.take(&body, sink)?;
+        reading.feed(&body, sink)?;
         return reading.end();
     }
-    // Counted since the last event: the next one is held in memory until it ends.
+    // Bytes since the last event. An event is held in memory until it is complete.
     let pending = AtomicUsize::new(0);
     let bytes = response.bytes_stream().map(|piece| {
         let piece = piece.map_err(|e| broken(&explain(e)))?;
@@ -52,7 +52,7 @@ pub(super) async fn read(response: Response, sink: &dyn Sink) -> Result<Reply, A
             reading.done = true;
             break;
         }
-        reading.take(&event.data, sink)?;
+        reading.feed(&event.data, sink)?;
     }
     reading.end()
 }
@@ -88,21 +88,19 @@ struct Reading {
 
 impl Reading {
     /// One chunk, or a whole completion.
-    fn take(&mut self, data: &str, sink: &dyn Sink) -> Result<(), AgentError> {
+    fn feed(&mut self, data: &str, sink: &dyn Sink) -> Result<(), AgentError> {
         if data.trim().is_empty() {
             return Ok(());
         }
         let chunk: Value = serde_json::from_str(data).map_err(|e| {
             let shown: String = data.chars().take(200).collect();
-            AgentError::Failed(format!(
-                "the endpoint sent something that is no JSON ({e}): {shown}"
-            ))
+            AgentError::Failed(format!("the endpoint sent invalid JSON ({e}): {shown}"))
         })?;
         if let Some(error) = chunk.get("error").filter(|error| !error.is_null()) {
             let message = error.get("message").and_then(Value::as_str);
             let message = message.map_or_else(|| error.to_string(), str::to_owned);
             return Err(AgentError::Failed(format!(
-                "the endpoint gave up: {message}"
+                "the endpoint reported an error: {message}"
             )));
         }
         if let Some(model) = chunk.get("model").and_then(Value::as_str) {
@@ -151,7 +149,7 @@ impl Reading {
             }
             Some("tool_calls") if self.reply.text.trim().is_empty() => {
                 return Err(AgentError::Failed(
-                    "the model wants to use tools, and this agent has none".into(),
+                    "the model called a tool, but this agent has no tools".into(),
                 ));
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Answers from the daemon that serves the home.
+//! The [`Backend`] that asks the daemon which serves the home.
 
 use std::path::PathBuf;
 
@@ -54,7 +54,7 @@ impl Backend for DaemonBackend {
         Ok(self.client.call(Call::SessionTranscript(wish)).await?)
     }
 
-    /// From the database itself where we can read it: messages on the socket are cut to fit its frames.
+    /// Reads the database itself if it can, because messages on the socket are cut to fit a frame.
     async fn whole_transcript(&self, name: &str) -> Result<TranscriptView, CliError> {
         let same_home = self.client.server().home == self.config.home.display().to_string();
         if same_home && let Ok(direct) = DirectBackend::open(&self.config) {
@@ -121,7 +121,7 @@ impl Backend for DaemonBackend {
         limits: WaitLimits,
     ) -> Result<(), CliError> {
         if handoff.after_turn {
-            out.line(out.styled(FAINT, "it begins when no turn is in progress"))?;
+            out.line(out.styled(FAINT, "the handoff begins after the turn in progress"))?;
         }
         handoff::follow(&self.client, &self.config, out, handoff, limits).await
     }
@@ -151,13 +151,13 @@ impl Backend for DaemonBackend {
     }
 }
 
-/// The daemon that serves this home. A socket that leads to another home's daemon does not count, unless it was named.
+/// The daemon that serves this home. The daemon of another home counts only if the command line names its socket.
 pub(in crate::cli) async fn find_daemon(
     config: &Config,
     socket_is_explicit: bool,
 ) -> Result<Option<Client>, CliError> {
     let mut candidates: Vec<PathBuf> = Vec::new();
-    // Where a Hermes gateway serves the home, a connection to the service manager's socket would only start a daemon that
+    // If a Hermes gateway serves the home, a connection to the service manager's socket would start a daemon that
     // refuses to run, again and again.
     if socket_is_explicit {
         candidates.push(config.control.socket.clone());
@@ -178,7 +178,7 @@ pub(in crate::cli) async fn find_daemon(
                     return Ok(Some(client));
                 }
             }
-            // Nothing else will do for a socket that was named, and the reason tells whether it is there at all.
+            // If the command line names a socket, there is no alternative. The error says whether the socket exists.
             Err(error) if socket_is_explicit => return Err(error.into()),
             Err(ClientError::NoDaemon { .. } | ClientError::Lost) => {}
             Err(refused) => return Err(refused.into()),

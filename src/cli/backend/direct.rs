@@ -1,4 +1,4 @@
-//! Answers from `state.db` where no daemon serves the home. Requests wait there for the daemon that starts next.
+//! The [`Backend`] that uses `state.db` if no daemon serves the home. Requests wait there for the next daemon.
 
 use async_trait::async_trait;
 
@@ -20,11 +20,11 @@ use crate::sessions::{self, Refusal, RequestError, resolve, turn_elsewhere};
 use crate::store::{OpenMode, SessionFilter, Store, StoreError};
 use crate::views;
 
-/// How many rows a list has when the wish names no limit, as with a daemon.
+/// The default limit of a list, as with a daemon.
 const LISTED: usize = 20;
-/// The most threads and the most handoffs in flight that are counted or listed.
+/// The most threads, and the most handoffs in flight, that are listed or counted.
 const MOST: usize = 500;
-/// How many messages of a local chat are shown.
+/// The default limit of messages of a local chat.
 const SCROLLBACK: usize = 200;
 
 pub(in crate::cli) struct DirectBackend {
@@ -33,7 +33,7 @@ pub(in crate::cli) struct DirectBackend {
 }
 
 impl DirectBackend {
-    /// The database has to be there already.
+    /// Fails if the database does not exist.
     pub(in crate::cli) fn open(config: &Config) -> Result<DirectBackend, CliError> {
         let store = Store::open(&config.home, OpenMode::Existing, &config.store)?;
         Ok(DirectBackend {
@@ -42,7 +42,7 @@ impl DirectBackend {
         })
     }
 
-    /// The same, also for a database that can only be read.
+    /// Also opens a database that can only be read.
     pub(in crate::cli) fn open_to_read(config: &Config) -> Result<DirectBackend, CliError> {
         let store = match Store::open(&config.home, OpenMode::Existing, &config.store) {
             Err(StoreError::Unservable { path, why }) => {
@@ -65,7 +65,7 @@ impl DirectBackend {
 impl Backend for DirectBackend {
     fn daemon(&self) -> Result<&Client, CliError> {
         Err(CliError::NoDaemon {
-            message: "this needs a running daemon, and none serves this home".into(),
+            message: "this command needs a running daemon, and none serves this home".into(),
         })
     }
 
@@ -106,7 +106,7 @@ impl Backend for DirectBackend {
         Ok(views::session(&renamed))
     }
 
-    /// The chat gets its note from the next daemon that starts.
+    /// The next daemon that starts sends the notice to the chat.
     async fn resume(&self, name: Option<String>) -> Result<ResumedView, CliError> {
         let store = &self.store;
         let session = match &name {
@@ -182,12 +182,12 @@ impl Backend for DirectBackend {
         handoff: HandoffView,
         limits: WaitLimits,
     ) -> Result<(), CliError> {
-        let waits = "no daemon answers; the request waits in the database for the next one";
+        let waits = "no daemon answers: the request waits in the database for the next daemon";
         out.line(out.styled(FAINT, waits))?;
         handoff::watch(&self.store, out, handoff, limits).await
     }
 
-    /// Without a daemon nothing runs, so only a request that no daemon has claimed can be withdrawn.
+    /// Withdraws a request that no daemon has claimed. A running handoff needs a daemon.
     async fn cancel_handoff(&self, id: i64) -> Result<HandoffView, CliError> {
         let pending = self.handoff(id).await?;
         // The session's row may belong to a later handoff by now.
@@ -199,17 +199,17 @@ impl Backend for DirectBackend {
         if !withdrawn {
             return Err(CliError::Refused {
                 message: format!(
-                    "handoff {id} is {} and cannot be cancelled without a daemon",
+                    "handoff {id} is {}, and cannot be cancelled without a daemon",
                     pending.state
                 ),
-                hint: Some("a running one is resumed or rolled back when hermesd starts".into()),
+                hint: Some("hermesd resumes or rolls back a running handoff when it starts".into()),
                 kind: "too_late".into(),
             });
         }
         self.handoff(id).await
     }
 
-    /// As the configuration says. Only a daemon knows whether a platform works.
+    /// The platforms as configured. Only a daemon knows whether a platform works.
     async fn platforms(&self) -> Result<Vec<PlatformView>, CliError> {
         let platforms = Platforms::configured(&self.config, &self.store).all();
         Ok(platforms.into_iter().map(views::platform).collect())

@@ -1,5 +1,5 @@
-//! Where answers come from: the daemon when one serves this home, else `state.db` itself. Verbs call [`Backend`] and do not
-//! ask which one it is, unless only a daemon can perform them.
+//! Gives the verbs their data: from the daemon if one serves this home, otherwise from `state.db`. Verbs call
+//! [`Backend`], and need not know which it is unless only a daemon can perform them.
 
 mod daemon;
 mod direct;
@@ -22,10 +22,10 @@ use crate::protocol::{
     TranscriptView, TranscriptWish,
 };
 
-/// What hermesctl can do with a daemon and without one.
+/// The operations that work with a daemon and without one.
 #[async_trait(?Send)]
 pub(super) trait Backend {
-    /// The connection to the daemon, for what only a daemon can do.
+    /// The connection to the daemon, for operations that need one.
     fn daemon(&self) -> Result<&Client, CliError>;
 
     async fn sessions(&self, wish: SessionList) -> Result<Vec<SessionView>, CliError>;
@@ -33,17 +33,17 @@ pub(super) trait Backend {
     async fn session(&self, name: &str) -> Result<SessionView, CliError>;
     /// One page of a transcript.
     async fn transcript(&self, wish: TranscriptWish) -> Result<TranscriptView, CliError>;
-    /// All of a transcript, for an export.
+    /// The whole transcript, for an export.
     async fn whole_transcript(&self, name: &str) -> Result<TranscriptView, CliError>;
     async fn search(&self, wish: SessionSearch) -> Result<Vec<HitView>, CliError>;
     async fn rename(&self, wish: SessionRename) -> Result<SessionView, CliError>;
-    /// Brings a session home; without a name, the only one that was handed off.
+    /// Brings a session back from its chat. Without a name, the only session that was handed off.
     async fn resume(&self, name: Option<String>) -> Result<ResumedView, CliError>;
 
     async fn handoffs(&self, wish: HandoffList) -> Result<Vec<HandoffView>, CliError>;
     async fn handoff(&self, id: i64) -> Result<HandoffView, CliError>;
     async fn request_handoff(&self, wish: HandoffWish) -> Result<HandoffView, CliError>;
-    /// Prints the stages of a handoff that was requested here, until it has ended.
+    /// Prints the stages of a requested handoff until it has ended.
     async fn follow_handoff(
         &self,
         out: &Output,
@@ -59,7 +59,7 @@ pub(super) trait Backend {
 }
 
 pub(super) enum Status {
-    /// What the daemon says of itself.
+    /// A daemon serves the home.
     Served(StatusView),
     /// No daemon serves the home.
     Unserved {
@@ -94,14 +94,14 @@ impl Target {
         Ok(config::load(crate::platform::schema(), &self.overrides)?)
     }
 
-    /// The daemon that serves the home, else its database.
+    /// Connects to the daemon that serves the home, or opens its database.
     pub(super) async fn open(&self) -> Result<(Config, Box<dyn Backend>), CliError> {
         let config = self.config()?;
         let backend = open(&config, self.socket_is_explicit).await?;
         Ok((config, backend))
     }
 
-    /// For a verb that mostly reads: a database that cannot be served can be read all the same.
+    /// For verbs that mostly read. It also opens a database that can only be read.
     pub(super) async fn open_to_read(&self) -> Result<Box<dyn Backend>, CliError> {
         let config = self.config()?;
         Ok(match find_daemon(&config, self.socket_is_explicit).await? {
@@ -111,7 +111,7 @@ impl Target {
     }
 }
 
-/// The daemon that serves the home, else its database.
+/// Connects to the daemon that serves the home, or opens its database.
 pub(super) async fn open(
     config: &Config,
     socket_is_explicit: bool,

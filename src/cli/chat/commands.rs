@@ -1,4 +1,4 @@
-//! What the slash commands of a terminal do.
+//! Performs the slash commands of a terminal.
 
 use super::{Chat, Next, Sent};
 use crate::cli::handoff::{self, WaitLimits};
@@ -9,17 +9,17 @@ use crate::protocol::{
     SessionResume, SessionView,
 };
 
-/// How many sessions are listed.
+/// The number of sessions that /sessions lists.
 const LISTED: usize = 10;
 
 impl Chat<'_> {
     pub(super) async fn perform(&mut self, command: Command, rest: &str) -> Result<Next, CliError> {
         match command {
-            // Not offered here, so that nobody gets here with them.
+            // The parser refuses these in a terminal.
             Command::Retry | Command::Status | Command::Sethome => {}
             Command::Help => self.out.line(slash_command::help(Place::Terminal))?,
             Command::Quit => return Ok(Next::Leave),
-            // Between turns there is nothing to interrupt.
+            // This runs between turns only.
             Command::Stop => self.out.line("There is nothing to stop.")?,
             Command::Handoff => return self.hand_off(rest).await,
             Command::Sessions => {
@@ -29,15 +29,15 @@ impl Chat<'_> {
             Command::New => self.open(None).await?,
             Command::Resume => self.resume(rest).await?,
         }
-        Ok(Next::GoOn)
+        Ok(Next::Continue)
     }
 
     async fn hand_off(&mut self, rest: &str) -> Result<Next, CliError> {
         let (platform, note) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
         if platform.is_empty() {
             self.out
-                .line("Where to? Say /handoff and a platform; Tab shows those that are up.")?;
-            return Ok(Next::GoOn);
+                .line("Name a platform: /handoff PLATFORM. Tab lists the platforms that are up.")?;
+            return Ok(Next::Continue);
         }
         let wish = HandoffRequest {
             platform: platform.to_owned(),
@@ -59,9 +59,9 @@ impl Chat<'_> {
             sent = self.signals.next() => match sent {
                 Sent::Interrupt => {
                     self.out.line(format!(
-                        "The handoff goes on in the background; `hermesctl handoffs cancel {id}` stops it."
+                        "The handoff continues in the background. `hermesctl handoffs cancel {id}` cancels it."
                     ))?;
-                    Ok(Next::GoOn)
+                    Ok(Next::Continue)
                 }
                 Sent::End(ended) => self.end_by(ended).await,
             },
@@ -74,7 +74,7 @@ impl Chat<'_> {
                 Some(title) => self.out.line(format!("This is \"{title}\".")),
                 None => self
                     .out
-                    .line("This session has no title; /title TEXT gives it one."),
+                    .line("This session has no title. /title TEXT sets one."),
             };
         }
         let wish = SessionRename {
@@ -101,7 +101,7 @@ impl Chat<'_> {
         self.open(Some(session)).await
     }
 
-    /// Goes on with another session; the one that we were on ends.
+    /// Continues with another session. The present one ends.
     async fn open(&mut self, session: Option<String>) -> Result<(), CliError> {
         let wish = ChatOpen {
             session,

@@ -1,5 +1,5 @@
-//! The keyboard: a line editor between turns, and an ear for typed lines while an answer comes. It has a thread of its
-//! own, since reading a terminal blocks; the thread ends with the program.
+//! Reads the keyboard: a line editor between turns, and a silent listener for typed lines during a turn. It runs in its
+//! own thread, because reading a terminal blocks. The thread ends with the program.
 
 use std::os::fd::AsFd;
 use std::path::PathBuf;
@@ -22,38 +22,38 @@ use crate::cli::output;
 use crate::domain::slash_command::{self, Place};
 
 const PROMPT: &str = "> ";
-/// How many lines the arrow keys bring back.
+/// The number of lines in the history.
 const HISTORY: usize = 1000;
-/// How soon the ear notices that the answer is over, in milliseconds.
-const EAR: u16 = 50;
-/// How long the line editor may take to take the terminal.
-const TAKING: Duration = Duration::from_millis(100);
-/// Ends the bracketed paste that the line editor had asked for, and its row.
-const UNPROMPT: &str = "\x1b[?2004l\n";
+/// The interval in milliseconds in which the listener checks whether the turn is over.
+const LISTEN_POLL: u16 = 50;
+/// The longest time that the line editor needs to switch the terminal to raw mode.
+const EDITOR_START: Duration = Duration::from_millis(100);
+/// Ends the bracketed paste mode of the line editor, and its row.
+const LEAVE_PROMPT: &str = "\x1b[?2004l\n";
 
-/// What comes from the keyboard.
+/// An event from the keyboard.
 #[derive(Debug, PartialEq)]
-pub(super) enum Heard {
+pub(super) enum InputEvent {
     Line(String),
-    /// Typed without an echo while an answer came.
-    Unseen(String),
+    /// A line that was typed without an echo during a turn.
+    TypedAhead(String),
     /// Ctrl-C at the prompt.
     Interrupt,
-    /// Ctrl-D, or the terminal is gone.
+    /// Ctrl-D, or the terminal was closed.
     End,
 }
 
-/// Nothing: an ear has listened to its end, and what is typed from now on is for the prompt.
-type Told = Option<Heard>;
+/// `None` if a listener has ended. Later input belongs to the prompt.
+type Message = Option<InputEvent>;
 
-enum Wish {
+enum EditorCommand {
     /// Show the prompt and edit a line.
     Edit,
-    /// Listen until the flag falls.
+    /// Listen until the flag is false.
     Listen(Arc<AtomicBool>),
 }
 
-/// What Tab offers.
+/// The words that Tab offers.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Offers {
     /// Platforms that a handoff can go to.
@@ -63,46 +63,46 @@ pub(super) struct Offers {
 }
 
 pub(super) struct Editor {
-    wishes: std::sync::mpsc::Sender<Wish>,
-    told: mpsc::Receiver<Told>,
+    commands: std::sync::mpsc::Sender<EditorCommand>,
+    events: mpsc::Receiver<Message>,
     offers: Arc<Mutex<Offers>>,
-    /// How the terminal was found; it is left the same way.
-    found: Option<Termios>,
+    /// The mode of the terminal at the start. It is restored at the end.
+    original: Option<Termios>,
     listening: Option<Arc<AtomicBool>>,
-    /// Ears that have not told their end. What they heard comes before anything that is edited.
-    ears: usize,
-    /// A line is asked for.
+    /// The listeners that have not reported their end. Their lines come before any edited line.
+    listeners: usize,
+    /// Whether a line is requested.
     editing: bool,
     prompt: Arc<Mutex<Prompt>>,
 }
 
-/// Who has the terminal.
+/// Who uses the terminal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Prompt {
     Idle,
-    /// The line editor has it, or is about to.
+    /// The line editor uses it, or is about to.
     Shown,
-    /// We are leaving: nobody takes it any more.
+    /// The program leaves. No part may use it any more.
     Closed,
 }
 
 impl Editor {
     pub(super) fn start() -> Editor {
-        let (wishes, wanted) = std::sync::mpsc::channel();
-        let (tell, told) = mpsc::channel(64);
+        let (commands, receiver) = std::sync::mpsc::channel();
+        let (sender, events) = mpsc::channel(64);
         let offers: Arc<Mutex<Offers>> = Arc::default();
         let completer = Completing(offers.clone());
         let prompt = Arc::new(Mutex::new(Prompt::Idle));
         let shared = prompt.clone();
-        let found = tcgetattr(std::io::stdin()).ok();
-        std::thread::spawn(move || attend(completer, &wanted, &tell, &shared));
+        let original = tcgetattr(std::io::stdin()).ok();
+        std::thread::spawn(move || run_thread(completer, &receiver, &sender, &shared));
         Editor {
-            wishes,
-            told,
+            commands,
+            events,
             offers,
-            found,
+            original,
             listening: None,
-            ears: 0,
+            listeners: 0,
             editing: false,
             prompt,
         }
@@ -112,45 +112,45 @@ impl Editor {
         *locked(&self.offers) = offers;
     }
 
-    /// The next line that somebody edits. May be dropped and asked for again: the prompt stays.
-    pub(super) async fn line(&mut self) -> Heard {
+    /// The next edited line. You may drop the future and call it again: the prompt stays.
+    pub(super) async fn line(&mut self) -> InputEvent {
         self.stop_listening();
-        while self.ears > 0 {
-            if let Some(heard) = self.told().await {
-                return heard;
+        while self.listeners > 0 {
+            if let Some(event) = self.next_event().await {
+                return event;
             }
         }
         if !self.editing {
             self.editing = true;
-            // A thread that is gone has told the end.
-            let _ = self.wishes.send(Wish::Edit);
+            // A thread that has ended has sent `End` before.
+            let _ = self.commands.send(EditorCommand::Edit);
         }
-        let heard = self.told().await.unwrap_or(Heard::End);
+        let event = self.next_event().await.unwrap_or(InputEvent::End);
         self.editing = false;
-        heard
+        event
     }
 
-    /// The next line that somebody types while an answer comes.
-    pub(super) async fn typed(&mut self) -> Heard {
+    /// The next line that is typed during a turn.
+    pub(super) async fn typed(&mut self) -> InputEvent {
         if self.listening.is_none() {
             let listening = Arc::new(AtomicBool::new(true));
-            let _ = self.wishes.send(Wish::Listen(listening.clone()));
+            let _ = self.commands.send(EditorCommand::Listen(listening.clone()));
             self.listening = Some(listening);
-            self.ears += 1;
+            self.listeners += 1;
         }
         loop {
-            if let Some(heard) = self.told().await {
-                return heard;
+            if let Some(event) = self.next_event().await {
+                return event;
             }
         }
     }
 
-    async fn told(&mut self) -> Told {
-        let told = self.told.recv().await.unwrap_or(Some(Heard::End));
-        if told.is_none() {
-            self.ears -= 1;
+    async fn next_event(&mut self) -> Message {
+        let event = self.events.recv().await.unwrap_or(Some(InputEvent::End));
+        if event.is_none() {
+            self.listeners -= 1;
         }
-        told
+        event
     }
 
     fn stop_listening(&mut self) {
@@ -163,24 +163,27 @@ impl Editor {
 impl Drop for Editor {
     fn drop(&mut self) {
         self.stop_listening();
-        let Some(found) = &self.found else { return };
+        let Some(original) = &self.original else {
+            return;
+        };
         let before = std::mem::replace(&mut *locked(&self.prompt), Prompt::Closed);
         if before == Prompt::Shown {
-            // The line editor takes the terminal a moment after it said so. Given back too early, it would stay taken.
+            // The line editor switches to raw mode a moment after it has set `Shown`. If we restored the mode before
+            // that, the terminal would stay raw.
             let since = Instant::now();
-            while !is_raw() && since.elapsed() < TAKING {
+            while !is_raw() && since.elapsed() < EDITOR_START {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
-        let _ = tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, found);
+        let _ = tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, original);
         if before == Prompt::Shown {
-            // Which the line editor does not live to do.
-            output::prompt(UNPROMPT);
+            // The line editor does not get the chance to do this.
+            output::prompt(LEAVE_PROMPT);
         }
     }
 }
 
-/// So is a terminal that is gone: nothing is to be expected of it.
+/// True also for a closed terminal, whose mode does not matter.
 fn is_raw() -> bool {
     let modes = tcgetattr(std::io::stdin());
     modes.map_or(true, |modes| {
@@ -194,39 +197,39 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
         .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn attend(
+fn run_thread(
     completer: Completing,
-    wanted: &std::sync::mpsc::Receiver<Wish>,
-    tell: &mpsc::Sender<Told>,
+    receiver: &std::sync::mpsc::Receiver<EditorCommand>,
+    sender: &mpsc::Sender<Message>,
     prompt: &Mutex<Prompt>,
 ) {
     let history = history_file();
     let Ok(mut editor) = editor(completer, history.as_ref()) else {
-        let _ = tell.blocking_send(Some(Heard::End));
+        let _ = sender.blocking_send(Some(InputEvent::End));
         return;
     };
-    while let Ok(wish) = wanted.recv() {
-        let told = match wish {
-            Wish::Edit => {
-                if !passes(prompt, Prompt::Idle, Prompt::Shown) {
+    while let Ok(command) = receiver.recv() {
+        let sent = match command {
+            EditorCommand::Edit => {
+                if !transition(prompt, Prompt::Idle, Prompt::Shown) {
                     return;
                 }
-                let heard = edit(&mut editor, history.as_ref());
-                passes(prompt, Prompt::Shown, Prompt::Idle);
-                tell.blocking_send(Some(heard))
+                let event = edit(&mut editor, history.as_ref());
+                transition(prompt, Prompt::Shown, Prompt::Idle);
+                sender.blocking_send(Some(event))
             }
-            Wish::Listen(flag) => {
-                listen(&flag, tell, prompt).and_then(|()| tell.blocking_send(None))
+            EditorCommand::Listen(flag) => {
+                listen(&flag, sender, prompt).and_then(|()| sender.blocking_send(None))
             }
         };
-        if told.is_err() {
+        if sent.is_err() {
             return;
         }
     }
 }
 
-/// False: we are leaving.
-fn passes(prompt: &Mutex<Prompt>, from: Prompt, to: Prompt) -> bool {
+/// Returns false if the program leaves.
+fn transition(prompt: &Mutex<Prompt>, from: Prompt, to: Prompt) -> bool {
     let mut prompt = locked(prompt);
     let passes = *prompt == from;
     if passes {
@@ -245,19 +248,19 @@ fn editor(completer: Completing, history: Option<&PathBuf>) -> rustyline::Result
         .build();
     let mut editor = LineEditor::with_config(config)?;
     editor.set_helper(Some(completer));
-    // A line end within the message; pasted ones are kept anyway.
+    // Alt-Enter adds a line end to the message. Pasted line ends are kept anyway.
     editor.bind_sequence(
         KeyEvent(KeyCode::Enter, Modifiers::ALT),
         EventHandler::Simple(Cmd::Newline),
     );
     if let Some(file) = history {
-        // There is none the first time.
+        // The file does not exist at the first start.
         let _ = editor.load_history(file);
     }
     Ok(editor)
 }
 
-fn edit(editor: &mut LineEditor, history: Option<&PathBuf>) -> Heard {
+fn edit(editor: &mut LineEditor, history: Option<&PathBuf>) -> InputEvent {
     loop {
         match editor.readline(PROMPT) {
             Ok(line) => {
@@ -265,46 +268,46 @@ fn edit(editor: &mut LineEditor, history: Option<&PathBuf>) -> Heard {
                 if let (Ok(true), Some(file)) = (kept, history) {
                     let _ = editor.append_history(file);
                 }
-                return Heard::Line(line);
+                return InputEvent::Line(line);
             }
-            Err(ReadlineError::Interrupted) => return Heard::Interrupt,
-            // The window has another size now.
+            Err(ReadlineError::Interrupted) => return InputEvent::Interrupt,
+            // The window was resized.
             Err(ReadlineError::Signal(_)) => {}
-            Err(_) => return Heard::End,
+            Err(_) => return InputEvent::End,
         }
     }
 }
 
-/// Whole lines only, without an echo in the middle of the answer. What is typed and not finished stays in the terminal,
-/// and is in the next prompt.
+/// Reads whole lines without an echo in the middle of the reply. An unfinished line stays in the terminal and appears
+/// in the next prompt.
 fn listen(
     flag: &AtomicBool,
-    tell: &mpsc::Sender<Told>,
+    sender: &mpsc::Sender<Message>,
     prompt: &Mutex<Prompt>,
-) -> Result<(), mpsc::error::SendError<Told>> {
+) -> Result<(), mpsc::error::SendError<Message>> {
     let stdin = std::io::stdin();
     let echoing = tcgetattr(&stdin).ok();
     if let Some(echoing) = &echoing {
         let mut quiet = echoing.clone();
         quiet.local_flags.remove(LocalFlags::ECHO);
-        // Whoever leaves gives the terminal back under the same lock, so that it is not taken behind their back.
+        // `Editor::drop` restores the mode under the same lock, so that we cannot change it afterwards.
         let prompt = locked(prompt);
         if *prompt == Prompt::Closed {
             return Ok(());
         }
         let _ = tcsetattr(&stdin, SetArg::TCSADRAIN, &quiet);
     }
-    let mut told = Ok(());
+    let mut sent = Ok(());
     let mut bytes = Vec::new();
-    while flag.load(Ordering::Relaxed) && told.is_ok() {
+    while flag.load(Ordering::Relaxed) && sent.is_ok() {
         let mut ready = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-        if !matches!(poll(&mut ready, PollTimeout::from(EAR)), Ok(1..)) {
+        if !matches!(poll(&mut ready, PollTimeout::from(LISTEN_POLL)), Ok(1..)) {
             continue;
         }
         let mut chunk = [0; 4096];
         match nix::unistd::read(&stdin, &mut chunk) {
             Ok(0) | Err(_) => {
-                told = tell.blocking_send(Some(Heard::End));
+                sent = sender.blocking_send(Some(InputEvent::End));
                 break;
             }
             Ok(n) => bytes.extend_from_slice(&chunk[..n]),
@@ -312,16 +315,16 @@ fn listen(
         while let Some(at) = bytes.iter().position(|b| *b == b'\n') {
             let line: Vec<u8> = bytes.drain(..=at).collect();
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-            told = tell.blocking_send(Some(Heard::Unseen(line)));
+            sent = sender.blocking_send(Some(InputEvent::TypedAhead(line)));
         }
     }
     if let Some(echoing) = &echoing {
         let _ = tcsetattr(&stdin, SetArg::TCSADRAIN, echoing);
     }
-    told
+    sent
 }
 
-/// For its owner only, since what people say to an agent is nobody else's.
+/// The directory is for its owner only, because messages to an agent are private.
 fn history_file() -> Option<PathBuf> {
     use std::os::unix::fs::DirBuilderExt;
     let state = std::env::var_os("XDG_STATE_HOME").filter(|path| !path.is_empty());
@@ -330,11 +333,11 @@ fn history_file() -> Option<PathBuf> {
         None => PathBuf::from(std::env::var_os("HOME")?).join(".local/state"),
     };
     let directory = state.join("hermesd");
-    let made = std::fs::DirBuilder::new()
+    let created = std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(&directory);
-    made.ok().map(|()| directory.join("chat_history"))
+    created.ok().map(|()| directory.join("chat_history"))
 }
 
 /// Completes commands, the platforms of `/handoff` and the sessions of `/resume`.
@@ -360,7 +363,7 @@ impl Highlighter for Completing {}
 impl Validator for Completing {}
 impl Helper for Completing {}
 
-/// Where the word begins that is completed, and what it can become.
+/// The start of the word to complete, and its candidates.
 fn complete(typed: &str, offers: &Offers) -> (usize, Vec<String>) {
     let (start, words) = match typed.split_once(' ') {
         None => (0, slash_command::words(Place::Terminal)),

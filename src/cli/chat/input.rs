@@ -1,15 +1,15 @@
-//! Where lines come from: a person with a line editor, or a pipe.
+//! Reads lines from a person with a line editor, or from a pipe.
 
 use std::io::IsTerminal;
 
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
-use super::editor::{Editor, Heard, Offers};
+use super::editor::{Editor, InputEvent, Offers};
 use crate::cli::output::Output;
 use crate::client::Client;
 use crate::protocol::{Call, Nothing, PlatformView, SessionList, SessionView};
 
-/// How many sessions Tab offers.
+/// The number of sessions that Tab offers.
 const OFFERED: usize = 50;
 
 pub(super) enum Input {
@@ -17,7 +17,7 @@ pub(super) enum Input {
     Pipe(Lines<BufReader<Stdin>>),
 }
 
-/// Whether somebody sits at both ends.
+/// Whether both input and output are a terminal.
 pub(in crate::cli) fn is_terminal() -> bool {
     std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
 }
@@ -35,7 +35,7 @@ impl Input {
         matches!(self, Input::Person(_))
     }
 
-    /// Asks the daemon what Tab is to offer.
+    /// Asks the daemon for the words that Tab offers.
     pub(super) async fn offer(&self, client: &Client) {
         let Input::Person(editor) = self else { return };
         let platforms: Vec<PlatformView> = client
@@ -63,18 +63,19 @@ impl Input {
         });
     }
 
-    pub(super) async fn line(&mut self) -> Heard {
+    pub(super) async fn line(&mut self) -> InputEvent {
         match self {
             Input::Person(editor) => editor.line().await,
             Input::Pipe(lines) => match lines.next_line().await {
-                Ok(Some(line)) => Heard::Line(line),
-                Ok(None) | Err(_) => Heard::End,
+                Ok(Some(line)) => InputEvent::Line(line),
+                Ok(None) | Err(_) => InputEvent::End,
             },
         }
     }
 
-    /// What a person types while an answer comes; with a prompt when the agent waits for it. A pipe waits for its turn.
-    pub(super) async fn hear(&mut self, asked: bool) -> Heard {
+    /// The next line that a person types during a turn, with a prompt if the agent has `asked` a question. A pipe is
+    /// not read during a turn, unless the agent has asked.
+    pub(super) async fn typed_during_turn(&mut self, asked: bool) -> InputEvent {
         match self {
             _ if asked => self.line().await,
             Input::Person(editor) => editor.typed().await,

@@ -1,7 +1,7 @@
 //! Invoked by `hermesctl chat`.
 //!
-//! A conversation in the terminal, over the socket. The daemon stores the messages and runs the agent; this is the keyboard
-//! and the screen.
+//! Talks to the agent in the terminal, over the socket. The daemon stores the messages and runs the agent. This module
+//! is the keyboard and the screen.
 
 mod commands;
 mod editor;
@@ -24,25 +24,25 @@ use crate::protocol::{
     Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
     SessionView, TranscriptWish,
 };
-use editor::Heard;
+use editor::InputEvent;
 use input::Input;
 pub(super) use input::is_terminal;
 
-/// How much of a session that is taken up again is shown.
+/// The number of messages that are shown of a resumed session.
 const RECALLED: usize = 10;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "In the conversation, /help lists the commands; Ctrl-C interrupts an answer, a second one leaves.\n\nExamples:\n  hermesctl chat\n  hermesctl chat --title \"Fix the parser\"\n  hermesctl chat --resume last\n  echo \"how far are we?\" | hermesctl chat --resume \"Fix the parser\""
+    after_help = "In the chat, /help lists the commands. Ctrl-C interrupts a reply, a second Ctrl-C leaves.\n\nExamples:\n  hermesctl chat\n  hermesctl chat --title \"Fix the parser\"\n  hermesctl chat --resume last\n  echo \"how far are we?\" | hermesctl chat --resume \"Fix the parser\""
 )]
 pub struct ChatArgs {
-    /// Go on with this session: id, beginning of an id, title, or `last`. A chat that has it lets it go.
+    /// Resume this session: id, beginning of an id, title, or `last`. If it is in a chat, it is brought back.
     #[arg(long, value_name = "NAME")]
     pub resume: Option<String>,
     /// A title for a new session.
     #[arg(long, value_name = "TITLE", conflicts_with = "resume")]
     pub title: Option<String>,
-    /// Who is to answer in this session from now on: see `hermesctl agents`.
+    /// The agent that answers in this session from now on: see `hermesctl agents`.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
 }
@@ -83,7 +83,7 @@ pub(super) async fn converse(
     };
     chat.welcome(&opened).await?;
     let outcome = chat.run().await;
-    // Before anything else is printed: the terminal has to be as it was found.
+    // This restores the mode of the terminal before an error is printed.
     drop(chat);
     outcome
 }
@@ -94,23 +94,23 @@ struct Chat<'a> {
     config: &'a Config,
     out: &'a Output,
     session: SessionView,
-    /// There is something in it that can be taken up again.
+    /// Whether the session has messages, so that it can be resumed.
     spoken: bool,
     input: Input,
-    /// What was typed while an answer came.
+    /// Lines that were typed during a turn.
     queued: VecDeque<String>,
     signals: Signals,
-    /// Ctrl-Cs since anything else happened.
+    /// Ctrl-Cs in a row.
     interrupts: usize,
-    /// Questions of the agent's that wait for an answer.
+    /// The open questions of the agent.
     asked: Vec<String>,
-    /// The exit code of the last thing that went wrong, for programs.
+    /// The exit code of the last error, if the input is not a terminal.
     failed: Option<u8>,
 }
 
-/// What is to be done next.
+/// What to do next.
 enum Next {
-    GoOn,
+    Continue,
     Leave,
 }
 
@@ -119,7 +119,7 @@ impl Chat<'_> {
         loop {
             let next = match self.queued.pop_front() {
                 Some(line) => {
-                    // It was typed unseen. Not as a note, which is Markdown: it would look like a quotation.
+                    // It was typed without an echo. `note` would render the `>` as a quotation of Markdown.
                     let shown: String = line.chars().filter(|c| !c.is_control()).collect();
                     let shown = self.out.styled(FAINT, &format!("> {shown}"));
                     self.out.line(shown)?;
@@ -133,26 +133,26 @@ impl Chat<'_> {
         }
     }
 
-    /// Waits for the next line, a signal, or news.
+    /// Waits for the next line, a signal, or an event.
     async fn wait(&mut self) -> Result<Next, CliError> {
         self.input.offer(self.client).await;
         loop {
             tokio::select! {
-                heard = self.input.line() => return match heard {
-                    Heard::Line(line) => {
+                event = self.input.line() => return match event {
+                    InputEvent::Line(line) => {
                         self.interrupts = 0;
                         if self.is_answer(&line) {
                             self.answer_question(line).await?;
-                            return Ok(Next::GoOn);
+                            return Ok(Next::Continue);
                         }
                         self.handle(line).await
                     }
-                    Heard::Unseen(line) => {
+                    InputEvent::TypedAhead(line) => {
                         self.queued.push_back(line);
-                        Ok(Next::GoOn)
+                        Ok(Next::Continue)
                     }
-                    Heard::Interrupt => self.interrupted_at_prompt(),
-                    Heard::End => Ok(Next::Leave),
+                    InputEvent::Interrupt => self.interrupted_at_prompt(),
+                    InputEvent::End => Ok(Next::Leave),
                 },
                 sent = self.signals.next() => return match sent {
                     Sent::Interrupt => self.interrupted_at_prompt(),
@@ -160,7 +160,7 @@ impl Chat<'_> {
                 },
                 news = self.client.news() => match news {
                     None => return Err(self.lost()),
-                    Some(news) => self.tell(&news)?,
+                    Some(news) => self.show_event(&news)?,
                 },
             }
         }
@@ -172,13 +172,13 @@ impl Chat<'_> {
             return Ok(Next::Leave);
         }
         self.note("(Ctrl-C again leaves, like /quit)")?;
-        Ok(Next::GoOn)
+        Ok(Next::Continue)
     }
 
-    /// A line that was typed: a command, or words for the agent.
+    /// Handles a typed line: a command, or a message for the agent.
     async fn handle(&mut self, line: String) -> Result<Next, CliError> {
         if line.trim().is_empty() {
-            return Ok(Next::GoOn);
+            return Ok(Next::Continue);
         }
         match slash_command::read(&line, Place::Terminal) {
             ParsedInput::Words => {
@@ -187,18 +187,18 @@ impl Chat<'_> {
             }
             ParsedInput::NotHere(why) => {
                 self.out.line(&why)?;
-                Ok(Next::GoOn)
+                Ok(Next::Continue)
             }
             ParsedInput::Command(command, rest) => {
                 let rest = rest.to_owned();
                 let next = self.perform(command, &rest).await;
-                self.go_on_after(next)
+                self.continue_after(next)
             }
         }
     }
 
-    /// What the daemon refuses is told, and the conversation goes on. Only a lost daemon or screen ends it.
-    fn go_on_after(&mut self, next: Result<Next, CliError>) -> Result<Next, CliError> {
+    /// Prints a refusal and continues. Only a lost daemon or a closed output ends the chat.
+    fn continue_after(&mut self, next: Result<Next, CliError>) -> Result<Next, CliError> {
         match next {
             Err(
                 error @ (CliError::Refused { .. }
@@ -207,13 +207,14 @@ impl Chat<'_> {
                 | CliError::Other(_)),
             ) => {
                 self.complain(&error)?;
-                Ok(Next::GoOn)
+                Ok(Next::Continue)
             }
             other => other,
         }
     }
 
-    /// To a person beside the conversation; to a program apart from it, and in the exit code at the end.
+    /// Prints an error: for a person between the messages, for a program on stderr. A program also gets it as the exit
+    /// code at the end.
     fn complain(&mut self, error: &CliError) -> Result<(), CliError> {
         if self.input.is_interactive() {
             return self.out.complain(error);
@@ -223,7 +224,7 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// Ends politely: what was said is kept, the session is finalised before we go.
+    /// Leaves after the daemon has finalised the session.
     async fn leave(&mut self) -> Result<(), CliError> {
         let id = self.session.id.clone();
         let _: serde_json::Value = self.client.call(Call::ChatLeave(Nothing {})).await?;
@@ -234,32 +235,32 @@ impl Chat<'_> {
             }))
             .await;
         match kept {
-            // A session that went to a chat is not for taking up; how to get it back was said.
+            // For a session that moved to a chat, the remedy was printed before.
             Ok(session)
                 if self.input.is_interactive()
                     && session.message_count > 0
                     && session.session_key.is_none() =>
             {
                 self.note(&format!(
-                    "Take it up again with: hermesctl chat --resume {}",
+                    "Resume it with: hermesctl chat --resume {}",
                     session.id
                 ))?;
             }
             _ => {}
         }
         match self.failed {
-            Some(code) => Err(CliError::Told { code }),
+            Some(code) => Err(CliError::Reported { code }),
             None => Ok(()),
         }
     }
 
-    /// A signal that ends programs: what the daemon has of an answer is kept.
+    /// Leaves because of a signal. The daemon stores the part of the reply that it has.
     async fn end_by(&mut self, signal: Ended) -> Result<Next, CliError> {
         let leave = self
             .client
             .call::<serde_json::Value>(Call::ChatLeave(Nothing {}));
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), leave).await;
-        Err(CliError::Told {
+        Err(CliError::Reported {
             code: signal.code(),
         })
     }
@@ -267,24 +268,24 @@ impl Chat<'_> {
     fn lost(&self) -> CliError {
         let kept = match self.spoken {
             true => format!(
-                "; what was said is kept, and `hermesctl chat --resume {}` goes on with it",
+                ": the messages are stored, and `hermesctl chat --resume {}` resumes the session",
                 self.session.id
             ),
             false => String::new(),
         };
         CliError::NoDaemon {
-            message: format!("the daemon went away{kept}"),
+            message: format!("the connection to the daemon was lost{kept}"),
         }
     }
 
-    /// What happens to this session while nobody types.
-    fn tell(&mut self, news: &News) -> Result<(), CliError> {
+    /// Shows an event of this session between turns.
+    fn show_event(&mut self, news: &News) -> Result<(), CliError> {
         let News::Event(event) = news else {
             return Ok(());
         };
-        // A handoff asks in its chat; this terminal may answer, too.
+        // The agent of a handoff asks in the chat. This terminal may answer, too.
         let width = self.input.is_interactive().then(|| self.out.width());
-        if let Some(text) = question::heard(&event.event, &mut self.asked, width) {
+        if let Some(text) = question::update(&event.event, &mut self.asked, width) {
             self.out.value(&event.event)?;
             return self.out.line(self.out.styled(BOLD, &format!("\n{text}")));
         }
@@ -295,13 +296,12 @@ impl Chat<'_> {
             } if state == "completed" => platform,
             _ => return Ok(()),
         };
-        let text = format!(
-            "\nThis conversation is on {moved_to} now. /resume takes it back, /quit leaves."
-        );
+        let text =
+            format!("\nThis session is on {moved_to} now. /resume brings it back, /quit leaves.");
         self.out.line(self.out.styled(BOLD, &text))
     }
 
-    /// Listens to what happens to the session that this terminal is at.
+    /// Subscribes to the events of this session.
     async fn listen(&self) -> Result<(), CliError> {
         let topics = ["turn", "handoff", "session"].map(str::to_owned);
         let wish = EventsSubscribe {
@@ -312,7 +312,7 @@ impl Chat<'_> {
         Ok(())
     }
 
-    /// Compression may have split the session during a turn: goes on with the part that goes on.
+    /// Compaction may split the session during a turn. Continues with the new session.
     async fn follow(&mut self, turn: &ChatTurnView) -> Result<(), CliError> {
         if turn.session == self.session.id {
             return Ok(());
@@ -321,7 +321,7 @@ impl Chat<'_> {
         self.listen().await
     }
 
-    /// A new place: what is to be heard of it, and what stood there before.
+    /// Subscribes to a newly opened session, and prints its last messages.
     async fn welcome(&mut self, opened: &ChatView) -> Result<(), CliError> {
         self.listen().await?;
         self.out.value(opened)?;
@@ -351,7 +351,7 @@ impl Chat<'_> {
         self.note(&format!("{name}: /help lists the commands, Ctrl-D leaves."))
     }
 
-    /// A message that was there before, as it would have looked then.
+    /// Prints an earlier message.
     fn recall(&self, message: &MessageView) -> Result<(), CliError> {
         let (who, text) = sessions::in_words(message);
         self.out.line(self.out.styled(BOLD, &who))?;
@@ -360,7 +360,7 @@ impl Chat<'_> {
         self.out.raw(&text)
     }
 
-    /// A word of our own, which stands back behind the conversation.
+    /// Prints a note of hermesctl itself, in a faint style.
     fn note(&self, text: &str) -> Result<(), CliError> {
         let mut rows = Markdown::new(self.out.width(), false);
         let text = rows.push(text) + &rows.finish();
@@ -388,7 +388,7 @@ enum Ended {
 }
 
 impl Ended {
-    /// As a shell tells it.
+    /// The exit code that a shell reports for the signal.
     fn code(self) -> u8 {
         match self {
             Ended::Hangup => 129,
@@ -399,9 +399,8 @@ impl Ended {
 
 impl Signals {
     fn new() -> Result<Signals, CliError> {
-        let open = |kind| {
-            signal(kind).map_err(|e| CliError::Other(format!("signals cannot be handled: {e}")))
-        };
+        let open =
+            |kind| signal(kind).map_err(|e| CliError::Other(format!("cannot handle signals: {e}")));
         Ok(Signals {
             interrupt: open(SignalKind::interrupt())?,
             hangup: open(SignalKind::hangup())?,

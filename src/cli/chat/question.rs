@@ -1,12 +1,12 @@
-//! An agent's question on the screen of a terminal.
+//! Shows the questions of an agent in a terminal.
 
 use crate::domain::question_text::{self, Whole};
 use crate::domain::{Question, QuestionPart, TERMINAL};
 use crate::protocol::EventKind;
 use crate::visible_text::visible_line;
 
-/// Puts a question among the open ones, or takes out one that is closed. Returns what is to be shown of that.
-pub(super) fn heard(
+/// Adds a question to the open ones, or removes one that is closed. Returns the text to show.
+pub(super) fn update(
     event: &EventKind,
     asked: &mut Vec<String>,
     width: Option<usize>,
@@ -25,7 +25,7 @@ pub(super) fn heard(
     }
 }
 
-/// The question, with rows of at most `width` columns. `None`: the event is another one.
+/// The question, with rows of at most `width` columns. `None` if it is another event.
 fn in_words(event: &EventKind, width: Option<usize>) -> Option<String> {
     let EventKind::TurnQuestion {
         ask,
@@ -51,7 +51,7 @@ fn in_words(event: &EventKind, width: Option<usize>) -> Option<String> {
     Some(question_text::in_terminal(&question, whole, width))
 }
 
-/// How a question was closed that this terminal did not answer.
+/// Says how a question was closed that this terminal did not answer.
 fn closed_elsewhere(event: &EventKind) -> Option<String> {
     let EventKind::TurnQuestionClosed {
         outcome,
@@ -69,7 +69,7 @@ fn closed_elsewhere(event: &EventKind) -> Option<String> {
             let place = place.unwrap_or_default();
             Some(format!("(answered on {place}: {})", visible_line(answer)))
         }
-        ("timed_out", _) => Some("(no answer in time: the agent goes on without one)".to_owned()),
+        ("timed_out", _) => Some("(no answer in time: the agent continues without one)".to_owned()),
         _ => Some("(the question is no longer open)".to_owned()),
     }
 }

@@ -1,10 +1,10 @@
-//! One answer on the screen: words as they come, Ctrl-C and `/stop` to interrupt it.
+//! Runs one turn: shows the reply as it arrives. Ctrl-C and `/stop` interrupt it.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, interval};
 
-use super::editor::Heard;
+use super::editor::InputEvent;
 use super::{Chat, Next, Sent, question};
 use crate::cli::CliError;
 use crate::cli::markdown::Markdown;
@@ -30,7 +30,7 @@ impl Chat<'_> {
             tokio::select! {
                 biased;
                 news = client.news() => match news {
-                    Some(news) => screen.hear(&news, &mut self.asked)?,
+                    Some(news) => screen.handle(&news, &mut self.asked)?,
                     None => {
                         screen.close()?;
                         return Err(self.lost());
@@ -41,16 +41,15 @@ impl Chat<'_> {
                         Ok(turn) => {
                             screen.finish(&turn)?;
                             self.follow(&turn).await?;
-                            self.tell_error(&turn)?;
-                            Ok(Next::GoOn)
+                            self.show_error(&turn)?;
+                            Ok(Next::Continue)
                         }
-                        // The news end too, and with them this loop.
                         Err(ClientError::Lost) => { screen.close()?; Err(self.lost()) }
                         Err(refused) => { screen.close()?; Err(refused.into()) }
                     };
-                    // Who interrupted it and goes on pressing wants to leave.
+                    // Another Ctrl-C after an interrupted turn leaves.
                     self.interrupts = interrupts;
-                    return self.go_on_after(next);
+                    return self.continue_after(next);
                 }
                 sent = self.signals.next() => match sent {
                     Sent::Interrupt if interrupts > 0 => {
@@ -62,18 +61,18 @@ impl Chat<'_> {
                         stop(client).await?;
                     }
                     Sent::End(ended) => {
-                        // The screen may be gone; what was said is more important.
+                        // Leaving is more important than an output that may be closed.
                         let _ = screen.close();
                         return self.end_by(ended).await;
                     }
                 },
-                heard = self.input.hear(!self.asked.is_empty()) => match heard {
-                    Heard::Line(line) if self.is_answer(&line) => {
+                event = self.input.typed_during_turn(!self.asked.is_empty()) => match event {
+                    InputEvent::Line(line) if self.is_answer(&line) => {
                         self.answer_question(line).await?;
                     }
-                    // What was typed unseen was typed before the question: it is no answer to it.
-                    Heard::Line(line)
-                    | Heard::Unseen(line) => match slash_command::read(&line, Place::Terminal) {
+                    // A line that was typed ahead is older than the question, so it does not answer it.
+                    InputEvent::Line(line)
+                    | InputEvent::TypedAhead(line) => match slash_command::read(&line, Place::Terminal) {
                         ParsedInput::Command(Command::Stop, _) => stop(client).await?,
                         ParsedInput::Command(Command::Quit, _) => {
                             screen.close()?;
@@ -82,8 +81,8 @@ impl Chat<'_> {
                         _ if line.trim().is_empty() => {}
                         _ => self.queued.push_back(line),
                     },
-                    Heard::Interrupt => stop(client).await?,
-                    Heard::End => {
+                    InputEvent::Interrupt => stop(client).await?,
+                    InputEvent::End => {
                         let _ = screen.close();
                         return Ok(Next::Leave);
                     }
@@ -93,13 +92,13 @@ impl Chat<'_> {
         }
     }
 
-    /// Why there is no whole answer. A program that reads JSON has been told.
-    fn tell_error(&mut self, turn: &ChatTurnView) -> Result<(), CliError> {
+    /// Prints why the reply is missing or incomplete. In JSON mode, the turn object has it already.
+    fn show_error(&mut self, turn: &ChatTurnView) -> Result<(), CliError> {
         let Some(error) = &turn.error else {
             return Ok(());
         };
         let error = CliError::Failed {
-            message: format!("no answer: {error}"),
+            message: format!("no reply: {error}"),
             hint: None,
         };
         if self.out.is_json() {
@@ -109,7 +108,7 @@ impl Chat<'_> {
         self.complain(&error)
     }
 
-    /// Whether a line is for a question of the agent's.
+    /// Whether a line answers a question of the agent.
     pub(super) fn is_answer(&self, line: &str) -> bool {
         !self.asked.is_empty()
             && matches!(
@@ -118,13 +117,13 @@ impl Chat<'_> {
             )
     }
 
-    /// Gives the agent its answer to one of the open questions.
+    /// Sends the answer to an open question.
     pub(super) async fn answer_question(&mut self, line: String) -> Result<(), CliError> {
         let answer = ChatSay { text: line.clone() };
-        let told = self
+        let answered = self
             .client
             .call::<serde_json::Value>(Call::ChatAnswer(answer));
-        match told.await {
+        match answered.await {
             Ok(answered) => {
                 let answered = answered["question"].as_str();
                 self.asked.retain(|open| Some(open.as_str()) != answered);
@@ -133,7 +132,7 @@ impl Chat<'_> {
             Err(ClientError::Refused(error)) => {
                 let kind = error.data.as_ref().map(|data| data.kind.as_str());
                 if kind == Some("no_question") {
-                    // It waits no longer; the words are a message then.
+                    // The question is no longer open, so the line is a message.
                     self.queued.push_back(line);
                     self.asked.clear();
                     return Ok(());
@@ -151,16 +150,16 @@ async fn stop(client: &crate::client::Client) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What is shown of one answer.
+/// The output of one turn.
 struct Screen<'a> {
     out: &'a Output,
-    /// Word by word for a person; whole at the end for a pipe.
+    /// Renders the reply as it arrives for a person. `None` for a pipe, which gets it at the end.
     markdown: Option<Markdown>,
-    /// The turn whose pieces we show: late ones of an earlier one may still come.
+    /// The turn whose pieces are shown. Late pieces of an earlier turn may still arrive.
     turn: Option<u64>,
-    /// All that was shown, as the agent said it.
+    /// The part of the reply that was shown, as Markdown.
     shown: String,
-    /// Pieces were lost: what is missing is shown at the end.
+    /// Pieces were lost. The missing part is shown at the end.
     lost: bool,
     since: Instant,
     waiting: bool,
@@ -180,13 +179,13 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// What the agent asks is put among the `asked` questions, and what is closed is taken out.
-    fn hear(&mut self, news: &News, asked: &mut Vec<String>) -> Result<(), CliError> {
+    /// Shows an event. Adds questions to `asked`, and removes those that are closed.
+    fn handle(&mut self, news: &News, asked: &mut Vec<String>) -> Result<(), CliError> {
         match news {
             News::Missed(_) => self.lost = true,
             News::Event(event) => match &event.event {
                 EventKind::TurnStarted { turn, .. } => self.turn = Some(*turn),
-                EventKind::TurnWaiting { holder, .. } => self.tell_waiting(holder)?,
+                EventKind::TurnWaiting { holder, .. } => self.show_waiting(holder)?,
                 EventKind::TurnDelta { turn, text, .. }
                     if self.turn == Some(*turn) && !self.lost =>
                 {
@@ -194,7 +193,7 @@ impl<'a> Screen<'a> {
                 }
                 other => {
                     let width = self.markdown.is_some().then(|| self.out.width());
-                    if let Some(text) = question::heard(other, asked, width) {
+                    if let Some(text) = question::update(other, asked, width) {
                         self.close()?;
                         self.out.value(other)?;
                         self.out.line(self.out.styled(BOLD, &text))?;
@@ -205,10 +204,10 @@ impl<'a> Screen<'a> {
         Ok(())
     }
 
-    /// Words of ours that are no part of the answer.
-    fn tell_waiting(&mut self, holder: &str) -> Result<(), CliError> {
+    /// Prints that the turn waits. This is no part of the reply.
+    fn show_waiting(&mut self, holder: &str) -> Result<(), CliError> {
         let text = format!(
-            "Another program is at work in this conversation ({holder}). The answer comes when it is done."
+            "Another program uses this session ({holder}). The reply comes when it has finished."
         );
         if self.markdown.is_some() {
             self.clear_waiting()?;
@@ -232,7 +231,7 @@ impl<'a> Screen<'a> {
         self.out.raw(&rows)
     }
 
-    /// Somebody who waits sees that something happens.
+    /// Shows the seconds until the reply begins.
     fn tick(&mut self) -> Result<(), CliError> {
         let seconds = self.since.elapsed().as_secs();
         if self.markdown.is_none() || !self.shown.is_empty() || seconds == 0 {
@@ -266,7 +265,7 @@ impl<'a> Screen<'a> {
                 let rest = rest.to_owned();
                 self.show(&rest)?;
             }
-            // The agent thought better of what it had streamed.
+            // The final reply differs from the streamed one.
             None => {
                 self.close()?;
                 self.shown.clear();

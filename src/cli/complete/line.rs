@@ -1,4 +1,4 @@
-//! A command line in bash as far as it is typed: its words without quotes, and the way back for what is inserted.
+//! Parses the command line of bash up to the cursor into words without quotes, and quotes the word to insert.
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Quote {
@@ -9,21 +9,21 @@ enum Quote {
 
 #[derive(Debug)]
 pub(super) struct Line {
-    /// The last one is being typed; it may be empty.
+    /// The last word is being typed. It may be empty.
     pub(super) words: Vec<String>,
     /// The quote that is open at the end.
     open: Quote,
-    /// What bash leaves standing of the last word, without quotes: it replaces only what is behind it.
+    /// The part of the last word, without quotes, that bash keeps. Bash replaces only the rest.
     kept: String,
 }
 
-/// A line, read.
+/// A parsed line.
 struct Words {
-    /// The last one is being typed; it may be empty.
+    /// The last word is being typed. It may be empty.
     words: Vec<String>,
-    /// Where the last one begins.
+    /// The start of the last word.
     begin: usize,
-    /// The quote that is open at the end, and what there is of the last word before it.
+    /// The quote that is open at the end, and the part of the last word before it.
     open: Quote,
     before_quote: String,
 }
@@ -79,7 +79,7 @@ pub(super) fn unquoted(word: &str) -> String {
 }
 
 impl Line {
-    /// `replaced` is what bash calls the word at the cursor.
+    /// `replaced` is the word at the cursor as bash splits words.
     pub(super) fn read(line: &str, replaced: &str) -> Line {
         let read = read(line);
         let kept = match read.open {
@@ -96,7 +96,7 @@ impl Line {
         }
     }
 
-    /// The word as it has to be inserted, so that bash reads this value.
+    /// Quotes the value for insertion, so that bash reads the value.
     pub(super) fn as_typed(&self, value: &str) -> String {
         let value = value.strip_prefix(self.kept.as_str()).unwrap_or(value);
         let mut typed = String::new();
@@ -113,7 +113,7 @@ impl Line {
     }
 }
 
-/// What means nothing to bash.
+/// Whether a character has no special meaning in bash.
 fn is_plain(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-./,:@%+=".contains(c)
 }

@@ -1,9 +1,7 @@
 //! Invoked by `hermesctl completions` and, from its scripts, by `hermesctl __complete`.
 //!
-//! `hermesctl completions SHELL`, and what its scripts ask: `hermesctl __complete SHELL -- …`.
-//!
-//! The scripts know nothing of hermesctl's verbs: each Tab asks the program itself, which walks the definition of its
-//! command line. Whatever goes wrong, the answer is fewer completions and no word.
+//! The scripts contain no verbs. Each Tab runs `hermesctl __complete SHELL -- …`, which walks the definition of the
+//! command line. An error only means fewer completions: it is never printed.
 
 mod line;
 mod values;
@@ -14,7 +12,7 @@ use super::CliError;
 use super::args::{Args, GlobalArgs};
 use super::output::Output;
 use line::Line;
-pub(super) use values::Asker;
+pub(super) use values::ValueSource;
 
 const BASH: &str = include_str!("../../../contrib/completions/hermesctl.bash");
 const ZSH: &str = include_str!("../../../contrib/completions/hermesctl.zsh");
@@ -25,7 +23,7 @@ const FISH: &str = include_str!("../../../contrib/completions/hermesctl.fish");
     after_help = "Examples:\n  source <(hermesctl completions bash)\n  hermesctl completions zsh > ~/.zfunc/_hermesctl\n  hermesctl completions fish > ~/.config/fish/completions/hermesctl.fish"
 )]
 pub struct CompletionsArgs {
-    /// Which shell.
+    /// The shell.
     pub shell: Shell,
 }
 
@@ -39,7 +37,8 @@ pub enum Shell {
 #[derive(Debug, clap::Args)]
 pub struct CompleteArgs {
     pub shell: Shell,
-    /// From bash: the line up to the cursor, and what it calls the word there. From others: the words, the last up to the cursor.
+    /// From bash: the line up to the cursor, and the word there as bash splits it. From other shells: the words up to
+    /// the cursor.
     #[arg(last = true)]
     pub words: Vec<String>,
 }
@@ -53,7 +52,7 @@ pub(super) fn print_script(out: &Output, wish: &CompletionsArgs) -> Result<(), C
     out.text(script.trim_end())
 }
 
-/// What can stand where the cursor is.
+/// The candidates at the cursor.
 #[derive(Debug, PartialEq)]
 pub(super) enum Offer {
     Words(Vec<Candidate>),
@@ -76,8 +75,8 @@ impl Candidate {
     }
 }
 
-/// Answers a script: a line that says what follows, then a candidate a line. Bash gets them as they are to be inserted,
-/// the others with a tab and what they are.
+/// Answers a script: one line with the kind of answer, then one candidate per line. Bash gets them quoted for
+/// insertion. Other shells get a tab and a description behind each.
 pub(super) async fn answer(
     out: &Output,
     args: &GlobalArgs,
@@ -97,8 +96,8 @@ pub(super) async fn answer(
     };
     let command = Args::command();
     let spot = find_spot(&command, &before, &current);
-    let asker = Asker::new(args, &spot.given);
-    let offer = offer(&command, &spot, &asker).await;
+    let values = ValueSource::new(args, &spot.given);
+    let offer = offer(&command, &spot, &values).await;
     let list = match offer {
         Offer::Files => return out.text("files"),
         Offer::Directories => return out.text("directories"),
@@ -118,15 +117,15 @@ pub(super) async fn answer(
     out.text(&text)
 }
 
-/// Where in the command line the cursor is.
+/// The position of the cursor in the command line.
 struct Spot<'a> {
     path: Vec<&'a str>,
     command: &'a Command,
-    /// The argument whose value is being typed; none where a verb or an option is.
+    /// The argument whose value is being typed. `None` for a verb or an option.
     arg: Option<&'a Arg>,
-    /// `--option=`, when the value is typed behind that.
+    /// `--option=`, if the value is typed behind it.
     head: String,
-    /// What is typed of the word so far.
+    /// The typed part of the word.
     word: String,
     options_over: bool,
     verbs_too: bool,
@@ -195,7 +194,7 @@ fn find_spot<'a>(root: &'a Command, before: &[String], current: &str) -> Spot<'a
     spot
 }
 
-/// The options of a verb, and those that every verb has.
+/// The options of a verb, and the global ones.
 fn options<'a>(root: &'a Command, command: &'a Command) -> impl Iterator<Item = &'a Arg> {
     let global = root.get_arguments().filter(|arg| arg.is_global_set());
     let own = command.get_arguments().filter(|arg| !arg.is_global_set());
@@ -212,10 +211,10 @@ fn option<'a>(root: &'a Command, command: &'a Command, typed: &str) -> Option<&'
     })
 }
 
-async fn offer(root: &Command, spot: &Spot<'_>, asker: &Asker) -> Offer {
+async fn offer(root: &Command, spot: &Spot<'_>, values: &ValueSource) -> Offer {
     let mut list = Vec::new();
     if let Some(arg) = spot.arg {
-        match asker.values(&spot.path, arg, &spot.word).await {
+        match values.offer(&spot.path, arg, &spot.word).await {
             Offer::Words(values) => list = values,
             files => return files,
         }
@@ -255,7 +254,7 @@ mod tests {
         let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let current = words.pop().unwrap();
         let spot = find_spot(&command, &words, &current);
-        match offer(&command, &spot, &Asker::nobody()).await {
+        match offer(&command, &spot, &ValueSource::without_config()).await {
             Offer::Words(list) => list.into_iter().map(|c| c.value).collect(),
             other => vec![format!("{other:?}")],
         }
@@ -292,7 +291,7 @@ mod tests {
         }
     }
 
-    /// Whatever takes a value is completed, or is something that only the person can know.
+    /// Every value is either completed or listed as free.
     #[tokio::test]
     async fn no_value_is_forgotten() {
         const FREE: [&str; 12] = [
@@ -327,7 +326,7 @@ mod tests {
         assert!(found.len() > 20, "{}", found.len());
         for (path, arg) in found {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            let known = values::wanted(&path, &arg).is_some();
+            let known = values::value_kind(&path, &arg).is_some();
             let free = FREE.contains(&arg.get_id().as_str());
             assert!(known != free, "{path:?} {}", arg.get_id());
         }

@@ -1,4 +1,5 @@
-//! Values that only the running world knows: sessions, handoffs, threads, people. Quick or not at all.
+//! Offers values for arguments. Sessions, handoffs, threads and people come from the daemon or the database, within a
+//! time limit.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,14 +16,14 @@ use crate::protocol::{
     Call, HandoffList, HandoffView, LocalThreadView, Nothing, PersonView, SessionList, SessionView,
 };
 
-/// Somebody waits with a finger on the key.
-const PATIENCE: Duration = Duration::from_millis(1500);
-/// The most that is offered of anything.
+/// The user waits for the shell.
+const TIMEOUT: Duration = Duration::from_millis(1500);
+/// The maximum number of candidates.
 const MOST: usize = 50;
 
-/// What an argument takes.
+/// The kind of value that an argument takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Wanted {
+pub(super) enum ValueKind {
     Files,
     Directories,
     Profiles,
@@ -39,36 +40,36 @@ pub(super) enum Wanted {
     Choices,
 }
 
-/// `None`: only the person can know.
-pub(super) fn wanted(path: &[&str], arg: &Arg) -> Option<Wanted> {
+/// `None` for a free value, which cannot be completed.
+pub(super) fn value_kind(path: &[&str], arg: &Arg) -> Option<ValueKind> {
     Some(match (path.first().copied(), arg.get_id().as_str()) {
-        (_, "home") => Wanted::Directories,
-        (_, "profile") => Wanted::Profiles,
-        (_, "config" | "socket" | "output" | "token_file") => Wanted::Files,
-        (Some("setup"), "platform") => Wanted::Choices,
-        (_, "platform") => Wanted::Platforms,
-        (_, "agent") => Wanted::Agents,
-        (_, "session") => Wanted::Sessions,
-        (_, "resume") => Wanted::SessionsOrLast,
-        (Some("handoffs"), "id") | (Some("logs"), "handoff") => Wanted::Handoffs,
-        (Some("pair"), "id") => Wanted::People,
-        (_, "place") => Wanted::Places,
-        (_, "topic") => Wanted::Topics,
-        (_, "source") => Wanted::Sources,
-        _ if !arg.get_possible_values().is_empty() => Wanted::Choices,
+        (_, "home") => ValueKind::Directories,
+        (_, "profile") => ValueKind::Profiles,
+        (_, "config" | "socket" | "output" | "token_file") => ValueKind::Files,
+        (Some("setup"), "platform") => ValueKind::Choices,
+        (_, "platform") => ValueKind::Platforms,
+        (_, "agent") => ValueKind::Agents,
+        (_, "session") => ValueKind::Sessions,
+        (_, "resume") => ValueKind::SessionsOrLast,
+        (Some("handoffs"), "id") | (Some("logs"), "handoff") => ValueKind::Handoffs,
+        (Some("pair"), "id") => ValueKind::People,
+        (_, "place") => ValueKind::Places,
+        (_, "topic") => ValueKind::Topics,
+        (_, "source") => ValueKind::Sources,
+        _ if !arg.get_possible_values().is_empty() => ValueKind::Choices,
         _ => return None,
     })
 }
 
-/// Where values are asked for; without a configuration, nowhere.
-pub(in crate::cli) struct Asker {
+/// The source of the values. Without a configuration it knows only fixed ones.
+pub(in crate::cli) struct ValueSource {
     config: Option<Config>,
     socket_is_explicit: bool,
 }
 
-impl Asker {
+impl ValueSource {
     /// `given` are the options on the line that is being typed.
-    pub(super) fn new(args: &GlobalArgs, given: &[(String, String)]) -> Asker {
+    pub(super) fn new(args: &GlobalArgs, given: &[(String, String)]) -> ValueSource {
         let on_the_line = |name: &str| {
             let mut given = given.iter().rev();
             given
@@ -88,7 +89,7 @@ impl Asker {
                 .map(|socket| ("control.socket", socket.display().to_string()))
                 .collect(),
         };
-        Asker {
+        ValueSource {
             config: config::load(platform::schema(), &overrides).ok(),
             socket_is_explicit: socket.is_some(),
         }
@@ -101,24 +102,24 @@ impl Asker {
     }
 
     #[cfg(test)]
-    pub(super) fn nobody() -> Asker {
-        Asker {
+    pub(super) fn without_config() -> ValueSource {
+        ValueSource {
             config: None,
             socket_is_explicit: false,
         }
     }
 
-    pub(super) async fn values(&self, path: &[&str], arg: &Arg, word: &str) -> Offer {
+    pub(super) async fn offer(&self, path: &[&str], arg: &Arg, word: &str) -> Offer {
         let plain = |words: &[&str]| words.iter().map(|w| Candidate::new(*w, "")).collect();
-        Offer::Words(match wanted(path, arg) {
+        Offer::Words(match value_kind(path, arg) {
             None => Vec::new(),
-            Some(Wanted::Files) => return Offer::Files,
-            Some(Wanted::Directories) => return Offer::Directories,
-            Some(Wanted::Profiles) => self.profiles(),
-            Some(Wanted::Platforms) => plain(platform::NAMES),
-            Some(Wanted::Agents) => plain(agents()),
-            Some(Wanted::Topics) => plain(&["handoff", "turn", "session", "platform", "local"]),
-            Some(Wanted::Sources) => {
+            Some(ValueKind::Files) => return Offer::Files,
+            Some(ValueKind::Directories) => return Offer::Directories,
+            Some(ValueKind::Profiles) => self.profiles(),
+            Some(ValueKind::Platforms) => plain(platform::NAMES),
+            Some(ValueKind::Agents) => plain(agents()),
+            Some(ValueKind::Topics) => plain(&["handoff", "turn", "session", "platform", "local"]),
+            Some(ValueKind::Sources) => {
                 let platforms = platform::NAMES.iter().copied();
                 plain(
                     &["cli", "tui", "acp"]
@@ -127,21 +128,21 @@ impl Asker {
                         .collect::<Vec<_>>(),
                 )
             }
-            Some(Wanted::Choices) => arg
+            Some(ValueKind::Choices) => arg
                 .get_possible_values()
                 .iter()
                 .map(|choice| Candidate::new(choice.get_name(), ""))
                 .collect(),
-            Some(asked @ (Wanted::Sessions | Wanted::SessionsOrLast)) => {
+            Some(asked @ (ValueKind::Sessions | ValueKind::SessionsOrLast)) => {
                 let mut list = Vec::new();
-                if asked == Wanted::SessionsOrLast {
-                    list.push(Candidate::new("last", "the one that was spoken in last"));
+                if asked == ValueKind::SessionsOrLast {
+                    list.push(Candidate::new("last", "the session that was used last"));
                 }
                 let sessions = self.ask(sessions).await;
                 list.extend(sessions.iter().filter_map(|s| session(s, word)));
                 list
             }
-            Some(Wanted::Handoffs) => {
+            Some(ValueKind::Handoffs) => {
                 let fits = fitting_states(path);
                 let handoffs = self.ask(handoffs).await.into_iter();
                 handoffs
@@ -152,13 +153,13 @@ impl Asker {
                     })
                     .collect()
             }
-            Some(Wanted::People) => self
+            Some(ValueKind::People) => self
                 .ask(people)
                 .await
                 .into_iter()
                 .map(|p| Candidate::new(p.user, one_line(&p.name.unwrap_or(p.platform))))
                 .collect(),
-            Some(Wanted::Places) => {
+            Some(ValueKind::Places) => {
                 let threads = self.ask(threads).await.into_iter();
                 let threads =
                     threads.map(|t| Candidate::new(format!("local/{}", t.id), one_line(&t.title)));
@@ -169,7 +170,7 @@ impl Asker {
         })
     }
 
-    /// On a thread of its own, since a database may keep us waiting; nobody waits for that longer than this.
+    /// Asks in another thread, because the database may block. Gives up after [`TIMEOUT`].
     async fn ask<T, F>(
         &self,
         question: impl FnOnce(Box<dyn Backend>) -> F + Send + 'static,
@@ -189,7 +190,7 @@ impl Asker {
                 question(backend).await
             })
         });
-        let answer = tokio::time::timeout(PATIENCE, asked).await;
+        let answer = tokio::time::timeout(TIMEOUT, asked).await;
         let mut list = answer
             .ok()
             .and_then(Result::ok)
@@ -200,7 +201,7 @@ impl Asker {
     }
 }
 
-/// The agents, as the setting that chooses one has them.
+/// The agents, from the choices of the setting that selects one.
 fn agents() -> &'static [&'static str] {
     match platform::schema()
         .find("platforms.local.agent")
@@ -211,7 +212,7 @@ fn agents() -> &'static [&'static str] {
     }
 }
 
-/// Only those that the verb can do something about.
+/// The states of the handoffs that the verb accepts.
 fn fitting_states(path: &[&str]) -> &'static [&'static str] {
     match path.last() {
         Some(&"cancel") => &["pending", "running"],
@@ -220,7 +221,7 @@ fn fitting_states(path: &[&str]) -> &'static [&'static str] {
     }
 }
 
-/// By its title, unless its id is being typed or the title cannot be.
+/// Offers the title, or the id if the id is being typed or the title cannot be typed.
 fn session(session: &SessionView, word: &str) -> Option<Candidate> {
     let title = session.title.as_deref().unwrap_or_default();
     let typable = !title.is_empty() && !title.starts_with('-') && !title.contains(char::is_control);

@@ -1,11 +1,11 @@
-//! Who may do what in the chats of a platform.
+//! Checks who may do what in the chats of a platform.
 
 use crate::config::{Access, PlatformConfig};
 use crate::platform::Finding;
 
-const OWNERS_RIGHTS: &str = "see and fetch other sessions, choose the home channel, answer for an agent that asks, and end a conversation that several people share";
+const OWNERS_RIGHTS: &str = "list and resume other sessions, choose the home channel, answer an agent's questions, and end a session that several people share";
 
-/// What the configuration says of a platform.
+/// The access that the configuration gives.
 pub(super) fn configured(platform: &PlatformConfig) -> Finding {
     let access = &platform.access;
     let known = finding(&platform.name, access.owner(), access.trusts_users);
@@ -15,7 +15,7 @@ pub(super) fn configured(platform: &PlatformConfig) -> Finding {
     }
 }
 
-/// What a daemon with another configuration says of one.
+/// The access in a daemon that has another configuration.
 pub(super) fn of_daemon(platform: &str, owner: Option<&str>) -> Finding {
     finding(platform, owner, false)
 }
@@ -27,11 +27,14 @@ fn finding(platform: &str, owner: Option<&str>, trusts_users: bool) -> Finding {
         None => "no owner is known".to_owned(),
     };
     let remedy = format!(
-        "set platforms.{platform}.owner to your id there; in a chat, /sethome answers with it"
+        "set platforms.{platform}.owner to your id there: in a chat, /sethome answers with it"
     );
     match (owner, trusts_users) {
         (Some(_), false) => Finding::good(what, format!("{who}, who alone may {OWNERS_RIGHTS}")),
-        (_, true) => Finding::good(what, format!("{who}; allowed users may {OWNERS_RIGHTS}")),
+        (_, true) => Finding::good(
+            what,
+            format!("{who}, and allowed users may {OWNERS_RIGHTS}"),
+        ),
         (None, false) => Finding::doubtful(
             what,
             format!("{who}, so nobody in a chat may {OWNERS_RIGHTS}"),
@@ -40,7 +43,7 @@ fn finding(platform: &str, owner: Option<&str>, trusts_users: bool) -> Finding {
     }
 }
 
-/// The people who may talk besides the owner.
+/// The people besides the owner who may talk to the agent.
 fn others(access: &Access) -> String {
     let owner = access.owner();
     let named = access.users.iter().filter(|id| *id != "*");
@@ -61,7 +64,7 @@ fn others(access: &Access) -> String {
         false => "get no answer",
     };
     format!(
-        "Other allowed users: {users}. Guests, who talk, /stop their own answer and look at /status: {}. Strangers {strangers}",
+        "Other allowed users: {users}. Guests, who may talk, /stop their own turn and see /status: {}. Strangers {strangers}",
         guests.join(", ")
     )
 }

@@ -1,4 +1,4 @@
-//! Files, database, disk and daemon.
+//! Checks files, database, disk and daemon.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
@@ -13,10 +13,10 @@ use crate::home_files::live_gateway;
 use crate::platform::Finding;
 use crate::store::{OpenMode, REBUILD, Store, StoreError};
 
-/// With less than this, in bytes, a conversation may soon find the disk full.
+/// With fewer free bytes than this, the disk may soon be full.
 const LITTLE_SPACE: u64 = 200_000_000;
 
-/// Platforms that are off because nobody has filled in their token.
+/// Platforms that are off because their token is still a placeholder.
 pub(super) fn placeholders(config: &Config) -> Vec<Finding> {
     let finding = |platform: &PlatformConfig| {
         let detail = format!("off: {}", platform.placeholder_note()?);
@@ -29,7 +29,7 @@ pub(super) fn placeholders(config: &Config) -> Vec<Finding> {
     config.platforms.iter().filter_map(finding).collect()
 }
 
-/// Files that hold secrets are for their owner alone.
+/// Only their owner may read files that hold secrets.
 pub(super) fn secrets(config: &Config) -> Vec<Finding> {
     let secret = |key: &str| {
         config
@@ -60,15 +60,15 @@ fn mode(path: &Path) -> Finding {
     match path.metadata() {
         Ok(file) if file.permissions().mode() & 0o077 != 0 => Finding::bad(
             "secrets",
-            format!("others can read {shown}, which has a token in it"),
+            format!("others can read {shown}, which contains a token"),
             format!("chmod 600 {shown}"),
         ),
-        Ok(_) => Finding::good("secrets", format!("{shown} is for its owner alone")),
-        Err(error) => Finding::bad("secrets", format!("{shown}: {error}"), "look at the file"),
+        Ok(_) => Finding::good("secrets", format!("only its owner can read {shown}")),
+        Err(error) => Finding::bad("secrets", format!("{shown}: {error}"), "check the file"),
     }
 }
 
-/// The home holds conversations and what people sent along.
+/// The home holds messages and the files of people.
 pub(super) fn modes(home: &Path) -> Vec<Finding> {
     let Some(at_home) = others_can(home) else {
         return Vec::new();
@@ -77,11 +77,11 @@ pub(super) fn modes(home: &Path) -> Vec<Finding> {
     let mut found = vec![if at_home {
         Finding::bad(
             "home",
-            format!("other users can look into {shown}"),
+            format!("other users can open {shown}"),
             format!("chmod 700 {shown}"),
         )
     } else {
-        Finding::good("home", format!("{shown} is for its owner alone"))
+        Finding::good("home", format!("only its owner can open {shown}"))
     }];
     for (what, names) in PRIVATE {
         let open: Vec<PathBuf> = names
@@ -96,14 +96,14 @@ pub(super) fn modes(home: &Path) -> Vec<Finding> {
         found.push(if at_home {
             Finding::bad(what, detail, remedy)
         } else {
-            let detail = format!("{detail}, were it not for the mode of the home");
+            let detail = format!("{detail}: only the mode of the home prevents it");
             Finding::doubtful(what, detail, remedy)
         });
     }
     found
 }
 
-/// What is private in a home, by what it is.
+/// The private files of a home, by their kind.
 const PRIVATE: [(&str, &[&str]); 3] = [
     (
         "database mode",
@@ -113,7 +113,7 @@ const PRIVATE: [(&str, &[&str]); 3] = [
     ("logs mode", &["logs"]),
 ];
 
-/// Whether the group or others may do anything with it. `None`: it is not there.
+/// Whether the group or others have any access. `None` if the path does not exist.
 fn others_can(path: &Path) -> Option<bool> {
     let facts = path.metadata().ok()?;
     Some(facts.permissions().mode() & 0o077 != 0)
@@ -130,14 +130,14 @@ pub(super) async fn database(config: &Config) -> (Vec<Finding>, bool) {
             if store.cjk_index_is_off().await.unwrap_or_default() {
                 findings.push(Finding::doubtful(
                     "CJK index",
-                    "the index for Chinese, Japanese and Korean is out of use, since its library could not be loaded",
-                    "put libfts5_cjk.so into its place (store.cjk_library), for you alone to write, and run `hermes sessions optimize-storage`",
+                    "the index for Chinese, Japanese and Korean is off, because its library could not be loaded",
+                    "install libfts5_cjk.so (see store.cjk_library) so that only you can write it, and run `hermes sessions optimize-storage`",
                 ));
             }
             let found = match store.check().await {
                 _ if stale => Finding::doubtful(
                     "database",
-                    format!("the full-text index of {shown} was damaged and is out of use"),
+                    format!("the full-text index of {shown} was damaged and is off"),
                     format!("{REBUILD}: search is slow until then"),
                 ),
                 Ok(Some(damage)) if damage.contains("FTS5 table") => Finding::bad(
@@ -163,8 +163,8 @@ pub(super) async fn database(config: &Config) -> (Vec<Finding>, bool) {
             (findings, true)
         }
         Err(StoreError::Missing { .. }) => {
-            let detail = format!("{shown} is not there yet");
-            let remedy = "nothing: hermesd makes it when it first starts";
+            let detail = format!("{shown} does not exist yet");
+            let remedy = "nothing to do: hermesd creates it at its first start";
             (vec![Finding::doubtful("database", detail, remedy)], false)
         }
         Err(error) => {
@@ -184,7 +184,7 @@ pub(super) fn disk(home: &Path) -> Vec<Finding> {
         Finding::doubtful(
             "disk",
             shown,
-            format!("make room where {} is", home.display()),
+            format!("free some space on the disk of {}", home.display()),
         )
     } else {
         Finding::good("disk", shown)
@@ -196,8 +196,8 @@ pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>)
     if let Some(pid) = live_gateway(&config.home) {
         found.push(Finding::bad(
             "Hermes gateway",
-            format!("one runs on this home (process id {pid}); both would claim the same handoffs and the same bot"),
-            "stop it with `hermes gateway stop`, and let hermesd start: its chats, homes and allowed people are taken over as they are",
+            format!("one runs on this home (process id {pid}), and both would claim the same handoffs and the same bot"),
+            "stop it with `hermes gateway stop`, then start hermesd, which uses the same chats, homes and allowed people",
         ));
     }
     found.push(match daemon {
@@ -210,7 +210,7 @@ pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>)
             if server.version == crate::VERSION {
                 Finding::good("daemon", detail)
             } else {
-                let detail = format!("{detail}, and this is hermesctl {}", crate::VERSION);
+                let detail = format!("{detail}, but this is hermesctl {}", crate::VERSION);
                 Finding::doubtful("daemon", detail, "restart hermesd after an upgrade")
             }
         }

@@ -1,6 +1,6 @@
 //! Invoked by `hermesctl doctor`.
 //!
-//! Checks everything that a handoff needs, one thing after the other. A fault does not stop it: faults are what it looks for.
+//! Checks everything that a handoff needs, and prints each finding. It continues after a fault.
 
 mod access;
 mod host;
@@ -28,35 +28,35 @@ pub(super) async fn run(target: &Target, out: &Output) -> Result<(), CliError> {
         found: Vec::new(),
     };
     match config::load(platform::schema(), &target.overrides) {
-        Ok(config) => look_over(&config, target, &mut report).await?,
+        Ok(config) => check_all(&config, target, &mut report).await?,
         Err(error) => {
-            let remedy = "mend what it names; `hermesd --check-config` shows what is in force";
-            report.tell(Finding::bad("configuration", error.to_string(), remedy))?;
+            let remedy = "correct it: `hermesd --check-config` shows the settings in effect";
+            report.add(Finding::bad("configuration", error.to_string(), remedy))?;
         }
     }
     report.end()
 }
 
-async fn look_over(
+async fn check_all(
     config: &Config,
     target: &Target,
     report: &mut Report<'_>,
 ) -> Result<(), CliError> {
-    report.tell(Finding::good(
+    report.add(Finding::good(
         "configuration",
-        format!("it can be read; the home is {}", config.home.display()),
+        format!("valid, the home is {}", config.home.display()),
     ))?;
-    report.tell_all(host::placeholders(config))?;
-    report.tell_all(host::secrets(config))?;
-    report.tell_all(host::modes(&config.home))?;
+    report.add_all(host::placeholders(config))?;
+    report.add_all(host::secrets(config))?;
+    report.add_all(host::modes(&config.home))?;
     let (found, database_opens) = host::database(config).await;
-    report.tell_all(found)?;
-    report.tell_all(host::disk(&config.home))?;
+    report.add_all(found)?;
+    report.add_all(host::disk(&config.home))?;
     let daemon = find_daemon(config, target.socket_is_explicit).await;
-    report.tell_all(host::daemon(config, &daemon))?;
+    report.add_all(host::daemon(config, &daemon))?;
     let daemon = daemon.ok().flatten();
-    report.tell_all(unit::look(&paths::unit_of(&config.home), daemon.is_some()).await)?;
-    report.tell_all(profiles::look(config).await)?;
+    report.add_all(unit::check(&paths::unit_of(&config.home), daemon.is_some()).await)?;
+    report.add_all(profiles::check(config).await)?;
     match (&daemon, database_opens) {
         (Some(client), _) => ask_daemon(config, client, report).await,
         (None, true) => without_daemon(config, &target.overrides, report).await,
@@ -64,7 +64,7 @@ async fn look_over(
     }
 }
 
-/// The daemon knows best: it may run elsewhere, as somebody else.
+/// Asks the daemon, which may run as another user.
 async fn ask_daemon(
     config: &Config,
     client: &Client,
@@ -74,41 +74,41 @@ async fn ask_daemon(
     for platform in platforms {
         let detail = platform.detail.unwrap_or_default();
         match platform.state.as_str() {
-            "up" => report.tell(Finding::good(&platform.name, "up"))?,
+            "up" => report.add(Finding::good(&platform.name, "up"))?,
             "off" => continue,
             state => {
-                let remedy = "see `hermesctl platforms`, and the daemon's log";
+                let remedy = "see `hermesctl platforms` and the daemon's log";
                 let detail = format!("{state}: {detail}");
-                report.tell(Finding::bad(&platform.name, detail, remedy))?;
+                report.add(Finding::bad(&platform.name, detail, remedy))?;
             }
         }
         let name = platform.name.clone();
         let wish = Call::PlatformExamine(PlatformName { platform: name });
         let found: Vec<FindingView> = client.call(wish).await.unwrap_or_default();
-        report.tell_all(found.into_iter().map(from_view).collect())?;
+        report.add_all(found.into_iter().map(from_view).collect())?;
         if platform.name != local::NAME {
             let owner = platform.owner.as_deref();
             let here = config.platform(&platform.name).filter(|p| p.enabled);
             let here = here.filter(|p| p.access.owner() == owner);
-            report.tell(match here {
+            report.add(match here {
                 Some(configured) => access::configured(configured),
                 None => access::of_daemon(&platform.name, owner),
             })?;
         }
     }
     let agents: Vec<AgentView> = client.call(Call::AgentList(Nothing {})).await?;
-    report.tell(default_agent(agents))
+    report.add(default_agent(agents))
 }
 
 fn default_agent(agents: Vec<AgentView>) -> Finding {
     match agents.into_iter().find(|agent| agent.default) {
         Some(agent) if agent.ready => ready(&agent.name),
         Some(agent) => not_ready(&agent.name, &agent.detail.unwrap_or_default()),
-        None => not_ready("agent", "none is chosen"),
+        None => not_ready("agent", "no default agent is configured"),
     }
 }
 
-/// Asks `hermesd diagnose`. That it cannot be asked is a finding too.
+/// Asks `hermesd diagnose`. A failure to ask is a finding too.
 async fn without_daemon(
     config: &Config,
     overrides: &Overrides,
@@ -118,7 +118,7 @@ async fn without_daemon(
     match diagnosed {
         Err(error @ (CliError::Refused { .. } | CliError::Failed { .. } | CliError::Other(_))) => {
             let remedy = error.hint().unwrap_or("see above").to_owned();
-            report.tell(Finding::bad(
+            report.add(Finding::bad(
                 "platforms and agents",
                 error.to_string(),
                 remedy,
@@ -137,11 +137,13 @@ async fn diagnose(
     process.send(&DiagnoseRequest::Platforms).await?;
     loop {
         match process.answer().await? {
-            DiagnoseAnswer::Platform { platform, findings } => {
-                report.tell_all(findings.into_iter().map(from_view).collect())?;
+            DiagnoseAnswer::Platform {
+                platform, findings, ..
+            } => {
+                report.add_all(findings.into_iter().map(from_view).collect())?;
                 let configured = config.platform(&platform);
                 if let Some(configured) = configured.filter(|p| p.name != local::NAME) {
-                    report.tell(access::configured(configured))?;
+                    report.add(access::configured(configured))?;
                 }
             }
             DiagnoseAnswer::Done => break,
@@ -149,7 +151,7 @@ async fn diagnose(
         }
     }
     match process.ask(&DiagnoseRequest::Agents).await? {
-        DiagnoseAnswer::Agents { agents } => report.tell(default_agent(agents)),
+        DiagnoseAnswer::Agents { agents } => report.add(default_agent(agents)),
         _ => Err(unexpected()),
     }
 }
@@ -158,18 +160,18 @@ fn ready(agent: &str) -> Finding {
     match agent {
         "echo" => Finding::doubtful(
             "agent",
-            "echo answers, which only repeats what it is told",
-            "install Hermes, or set agents.openai.base_url and .model; `hermesctl agents` shows what each one needs",
+            "the agent is echo, which only repeats your messages",
+            "install Hermes, or set agents.openai.base_url and .model: `hermesctl agents` shows what each agent needs",
         ),
         agent => Finding::good(
             "agent",
-            format!("{agent} is ready; `hermesctl agents test {agent}` asks it something"),
+            format!("{agent} is ready: `hermesctl agents test {agent}` tests it"),
         ),
     }
 }
 
 fn not_ready(agent: &str, why: &str) -> Finding {
-    let detail = format!("{agent} is to answer and cannot: {why}");
+    let detail = format!("{agent} is the default and is not ready: {why}");
     Finding::bad("agent", detail, "see `hermesctl agents`")
 }
 
@@ -187,14 +189,14 @@ fn from_view(view: FindingView) -> Finding {
     }
 }
 
-/// What was found so far. For people it is told at once, since some of it takes time.
+/// Collects the findings, and prints each at once, because some checks take time.
 struct Report<'a> {
     out: &'a Output,
     found: Vec<Finding>,
 }
 
 impl Report<'_> {
-    fn tell(&mut self, finding: Finding) -> Result<(), CliError> {
+    fn add(&mut self, finding: Finding) -> Result<(), CliError> {
         let out = self.out;
         let sign = match finding.grade {
             Grade::Good => out.styled(GOOD, "✓"),
@@ -210,8 +212,8 @@ impl Report<'_> {
         Ok(())
     }
 
-    fn tell_all(&mut self, found: Vec<Finding>) -> Result<(), CliError> {
-        found.into_iter().try_for_each(|finding| self.tell(finding))
+    fn add_all(&mut self, found: Vec<Finding>) -> Result<(), CliError> {
+        found.into_iter().try_for_each(|finding| self.add(finding))
     }
 
     fn end(self) -> Result<(), CliError> {
@@ -222,14 +224,14 @@ impl Report<'_> {
             .value(&json!({"well": bad == 0, "findings": findings}))?;
         if bad > 0 {
             let error = CliError::Failed {
-                message: format!("{bad} of these are wrong"),
-                hint: Some("the lines with ✗ say what to do".into()),
+                message: format!("{bad} checks failed"),
+                hint: Some("the lines under each ✗ name the remedy".into()),
             };
             return Err(error.after_value(self.out));
         }
         self.out.line(match doubtful {
-            0 => "\nAll is well.".to_owned(),
-            n => format!("\nAll is well, but for {n} that you may want to look at."),
+            0 => "\nEverything is in order.".to_owned(),
+            n => format!("\nEverything works. {n} findings with ! are worth a look."),
         })
     }
 }

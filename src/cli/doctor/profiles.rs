@@ -1,4 +1,4 @@
-//! The other profiles: a handoff that waits in one is lost on a person who looks only into their own.
+//! Checks the other profiles, where a handoff may wait unnoticed.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::home_files::{live_gateway, recorded_socket};
 use crate::platform::Finding;
 use crate::store::count_pending;
 
-/// Profiles other than this one with handoffs that no daemon and no gateway will pick up.
-pub(super) async fn look(config: &Config) -> Vec<Finding> {
+/// Finds other profiles with handoffs that no daemon and no gateway will claim.
+pub(super) async fn check(config: &Config) -> Vec<Finding> {
     let root = paths::root_of(&config.home);
     let mut found = Vec::new();
     for name in paths::profiles(&root) {
@@ -17,12 +17,12 @@ pub(super) async fn look(config: &Config) -> Vec<Finding> {
         if home == config.home || !home.join("state.db").exists() {
             continue;
         }
-        // A database that cannot be read has a doctor of its own.
+        // `hermesctl doctor --profile` reports a database that cannot be read.
         let pending = count_pending(&home).unwrap_or_default();
         if pending > 0 && !is_served(&home).await {
             found.push(Finding::doubtful(
                 format!("profile {name}"),
-                format!("{pending} pending in {}, and nothing serves it", home.display()),
+                format!("{pending} handoffs wait in {}, and no daemon serves it", home.display()),
                 format!(
                     "start `hermesd --profile {name}`, or `systemctl --user enable --now hermesd@{name}`"
                 ),

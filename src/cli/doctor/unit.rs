@@ -1,4 +1,4 @@
-//! What the service manager knows of hermesd.
+//! Checks the units of hermesd in the service manager.
 
 use std::collections::HashMap;
 
@@ -9,10 +9,10 @@ use crate::platform::Finding;
 const PROPERTIES: &str = "--property=LoadState,ActiveState,UnitFileState,Result";
 
 /// `own` is the name of the user's unit for the home, without its ending.
-pub(super) async fn look(own: &str, daemon_runs: bool) -> Vec<Finding> {
+pub(super) async fn check(own: &str, daemon_runs: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     for (whose, flag, name) in [("system", None, "hermesd"), ("user", Some("--user"), own)] {
-        let Some(unit) = shown(flag, name).await else {
+        let Some(unit) = properties(flag, name).await else {
             continue;
         };
         let of = |name: &str| unit.get(name).map(String::as_str).unwrap_or_default();
@@ -32,7 +32,7 @@ pub(super) async fn look(own: &str, daemon_runs: bool) -> Vec<Finding> {
         if flag.is_some() && of("UnitFileState") == "enabled" && lingers().await == Some(false) {
             found.push(Finding::doubtful(
                 "lingering",
-                "your services end when you log out, and hermesd with them",
+                "your services, including hermesd, end when you log out",
                 "loginctl enable-linger",
             ));
         }
@@ -41,7 +41,7 @@ pub(super) async fn look(own: &str, daemon_runs: bool) -> Vec<Finding> {
         found.push(Finding::doubtful(
             "unit",
             format!("no {own}.service is installed"),
-            "install a package, or run contrib/install.sh, so that it starts by itself",
+            "install a package, or run contrib/install.sh, so that hermesd starts automatically",
         ));
     }
     found
@@ -54,10 +54,10 @@ fn journal_flag(flag: Option<&str>) -> &'static str {
     }
 }
 
-/// The unit's properties. `None`: there is no service manager to ask.
-async fn shown(flag: Option<&str>, name: &str) -> Option<HashMap<String, String>> {
+/// The properties of the unit. `None` if there is no service manager.
+async fn properties(flag: Option<&str>, name: &str) -> Option<HashMap<String, String>> {
     let service = format!("{name}.service");
-    let text = said(
+    let text = output_of(
         Command::new("systemctl")
             .args(flag)
             .args(["show", &service, PROPERTIES]),
@@ -69,7 +69,7 @@ async fn shown(flag: Option<&str>, name: &str) -> Option<HashMap<String, String>
 
 async fn lingers() -> Option<bool> {
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::effective()).ok()??;
-    let text = said(Command::new("loginctl").args([
+    let text = output_of(Command::new("loginctl").args([
         "show-user",
         &user.name,
         "--property=Linger",
@@ -79,8 +79,8 @@ async fn lingers() -> Option<bool> {
     Some(text.trim() == "yes")
 }
 
-/// What a program prints, if it is there and ends well.
-async fn said(command: &mut Command) -> Option<String> {
+/// The output of a program, if it exists and succeeds.
+async fn output_of(command: &mut Command) -> Option<String> {
     let output = command
         .stdin(std::process::Stdio::null())
         .output()

@@ -1,8 +1,8 @@
-//! The marks within a line of Markdown: bold, italic, struck, code, links, escapes. What a line is, and how it is
-//! wrapped, is not known here.
+//! Renders the marks within a line of Markdown: bold, italic, strikethrough, code, links, escapes. The parent module
+//! decides about blocks, and `rows` about wrapping.
 //!
-//! A mark takes effect before its end is seen, as the words behind it are shown while they arrive. Only a run of
-//! markers (until the character behind it) and a link (until its bracket closes) are held back.
+//! Words are shown while they arrive, so a mark takes effect before its end is seen. Only two things are held back: a
+//! run of markers until the next character, and a link until its bracket closes.
 
 use anstyle::{AnsiColor, Color, Effects, Style};
 
@@ -11,7 +11,7 @@ use super::rows::Rows;
 
 pub(super) const CODE: Style = AnsiColor::Cyan.on_default();
 
-/// What can be switched on by a run of markers, and back off by the same run.
+/// The effects that a run of markers turns on, and an equal run turns off.
 const BOLD: usize = 0;
 const ITALIC: usize = 1;
 const STRUCK: usize = 2;
@@ -20,11 +20,11 @@ const EFFECTS: [Effects; 3] = [Effects::BOLD, Effects::ITALIC, Effects::STRIKETH
 #[derive(Default)]
 pub(super) struct Inline {
     base: Style,
-    /// The marker that switched on each of the effects, which alone can switch it off.
+    /// For each effect, the marker that turned it on. Only the same marker turns it off.
     opened: [Option<char>; 3],
-    /// How many backticks opened the code; none means that this is no code.
+    /// The number of backticks that opened the code. Zero outside of code.
     code: usize,
-    /// Equal markers in a row, whose meaning hangs on what follows.
+    /// Equal markers in a row. Their meaning depends on the next character.
     run: Option<(char, usize)>,
     escaped: bool,
     link: Option<Link>,
@@ -53,7 +53,7 @@ impl Inline {
         }
     }
 
-    /// No mark reaches beyond its source line, closed or not.
+    /// Ends all marks. No mark continues on the next source line.
     pub(super) fn end_line(&mut self, rows: &mut Rows) {
         if let Some(link) = self.link.take() {
             self.show_as_text(&link.raw, rows);
@@ -123,7 +123,7 @@ impl Inline {
         self.previous = Some(marker);
     }
 
-    /// Without colour the backticks stay, as nothing else tells code from words.
+    /// Without colour the backticks are shown, because nothing else marks the code.
     fn toggle_code(&mut self, count: usize, next: Option<char>, rows: &mut Rows) {
         let opens = self.code == 0 && next.is_some();
         let closes = self.code == count;
@@ -151,8 +151,8 @@ impl Inline {
         }
     }
 
-    /// What turned out to be no link may still hold other marks; links in it are not looked for again, which would
-    /// take time that grows with the square of its length.
+    /// Shows text that turned out to be no link. It may contain other marks. It is not searched for links again, which
+    /// would take quadratic time.
     fn show_as_text(&mut self, raw: &str, rows: &mut Rows) {
         raw.chars().for_each(|c| self.text(c, false, rows));
     }
@@ -171,9 +171,9 @@ impl Inline {
     }
 }
 
-/// A marker behind a letter or within a path is none (`2*3`, `snake_case`, `a/_b`), nor is one before the rest of a
-/// pattern or list (`*.rs`, `**/x`, `f(*, a)`): a marker that opens is not shown, so a wrong guess would lose it.
-/// Scripts written without spaces do have marks behind letters; their letters are the wide ones.
+/// A character after a letter or within a path is no marker (`2*3`, `snake_case`, `a/_b`). Nor is one that begins a
+/// pattern or list (`*.rs`, `**/x`, `f(*, a)`). An opening marker is not shown, so a wrong guess would lose it. Scripts
+/// without spaces, which have wide letters, do have markers after letters.
 fn opens(effect: usize, before: Option<char>, next: Option<char>) -> bool {
     let in_word = before.is_some_and(|c| c == '/' || c.is_alphanumeric() && !is_wide(c));
     let fits_behind = |c: char| match c {
@@ -193,10 +193,10 @@ pub(super) fn is_wide(c: char) -> bool {
     unicode_width::UnicodeWidthChar::width(c) == Some(2)
 }
 
-/// A link while it is not known whether it is one.
+/// A possible link, until its end is known.
 struct Link {
     raw: String,
-    /// Where the bracket behind the label is.
+    /// The position of the bracket after the label.
     label_end: Option<usize>,
     depth: usize,
     escaped: bool,
@@ -220,7 +220,7 @@ impl Default for Link {
 }
 
 impl Link {
-    /// `c` is taken, unless it shows that this is no link.
+    /// Consumes `c`, unless it shows that this is no link.
     fn feed(&mut self, c: char) -> Progress {
         let at = self.raw.len();
         let after_label = self.label_end.is_some_and(|end| end + 1 == at);
@@ -245,7 +245,7 @@ impl Link {
         Progress::Open
     }
 
-    /// The label and the address, of which a title is no part; `None` when the parentheses hold something else.
+    /// The label and the address without its title. `None` if the parentheses contain something else.
     fn parts(&self) -> Option<(&str, &str)> {
         let (label, target) = self.raw.split_at(self.label_end?);
         let label = label.strip_prefix('[')?;

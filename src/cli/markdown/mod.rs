@@ -1,7 +1,7 @@
-//! The Markdown of an agent's reply as rows of a terminal, word by word while it arrives. Here are the blocks, what a
-//! source line is; the marks within a line are in `inline`, wrapping and styles in `rows`.
+//! Renders the Markdown of a reply as rows of a terminal, word by word while it arrives. This file handles blocks,
+//! `inline` the marks within a line, and `rows` wrapping and styles.
 //!
-//! Everything is fed one character at a time, so that it cannot matter where the text was cut into pieces.
+//! The text is fed one character at a time, so the result does not depend on how the text was cut into pieces.
 
 mod inline;
 mod rows;
@@ -14,7 +14,7 @@ use super::visible;
 use inline::{CODE, Inline};
 use rows::Rows;
 
-/// The most of a link, word or line start that waits for what follows; what is longer is shown as it is.
+/// The most bytes of a link, word or line start that are held back. A longer one is shown as it is.
 const HELD: usize = 2000;
 
 const PLAIN: Style = Style::new();
@@ -29,19 +29,19 @@ pub(super) struct Markdown {
     after_blank: bool,
 }
 
-/// How far the source line is understood.
+/// The state of the source line.
 #[derive(Clone, Copy)]
 enum Line {
-    /// What it is hangs on what follows.
+    /// The kind of block depends on the next characters.
     Start,
-    /// Behind the marker of a block, where spaces mean nothing.
+    /// After the marker of a block, where spaces are ignored.
     Lead,
     Text,
     /// Shown as it is.
     Raw(Style),
 }
 
-/// The start of a source line that is held back until it is known what the line is.
+/// The start of a source line. It is held back until the kind of block is known.
 #[derive(Default)]
 struct Head {
     quotes: usize,
@@ -65,7 +65,7 @@ enum Block {
 }
 
 impl Markdown {
-    /// Without `colour` there are no escape sequences at all, and code keeps its backticks.
+    /// Without `colour` there are no escape sequences, and code keeps its backticks.
     pub(super) fn new(width: usize, colour: bool) -> Markdown {
         Markdown {
             rows: Rows::new(width, colour),
@@ -77,13 +77,13 @@ impl Markdown {
         }
     }
 
-    /// What to write to the terminal now.
+    /// Returns the text to write to the terminal now.
     pub(super) fn push(&mut self, piece: &str) -> String {
         for c in piece.chars() {
             match c {
                 '\t' => (0..4).for_each(|_| self.feed(' ')),
                 '\n' => self.end_line(),
-                // A model must not be able to steer the terminal; this is also what makes \r\n a plain line end.
+                // A model must not control the terminal. This also makes \r\n a plain line end.
                 c if visible::steers(c) => {}
                 c => self.feed(c),
             }
@@ -91,7 +91,7 @@ impl Markdown {
         std::mem::take(&mut self.rows.out)
     }
 
-    /// What is left, with a line end if the last line has none. Afterwards the value is as new.
+    /// Returns the rest, with a line end if the last line has none, and resets the value.
     pub(super) fn finish(&mut self) -> String {
         let shown = !matches!(self.line, Line::Start);
         if shown || self.head.quotes > 0 || !self.head.text.is_empty() {
@@ -102,7 +102,7 @@ impl Markdown {
         rest
     }
 
-    /// Rows that are already written stay as they are.
+    /// Changes the width of the rows that are not written yet.
     pub(super) fn resize(&mut self, width: usize) {
         self.rows.resize(width);
     }
@@ -141,7 +141,8 @@ impl Markdown {
         }
     }
 
-    /// Code may start behind the marker of an item; taken for text, its end would look like the start of another.
+    /// Code may start after the marker of an item. If it were taken for text, its end would look like the start of
+    /// code.
     fn feed_lead(&mut self, c: char) {
         if c == ' ' && self.head.text.is_empty() {
             return;
@@ -154,7 +155,7 @@ impl Markdown {
         }
     }
 
-    /// A quote that ends takes the code within it along.
+    /// The end of a quote also ends the code in it.
     fn leave_fence_of_quote(&mut self) {
         self.fence = self.fence.filter(|f| f.quotes <= self.head.quotes);
     }
@@ -224,7 +225,7 @@ impl Markdown {
         self.line = Line::Start;
     }
 
-    /// The line ended before it was clear what it is, so that it is all in the head.
+    /// Handles a line that ended before its kind was known. All of it is in the head.
     fn end_start(&mut self) {
         let (quotes, indent) = (self.head.quotes, self.head.indent());
         let opened = Fence::opened_by(&self.head);
@@ -257,7 +258,8 @@ impl Markdown {
         }
     }
 
-    /// A thin line with the language; without colour the fence as it is, as a line alone would not look like one.
+    /// Shows a thin line with the language. Without colour it shows the fence itself, because a line alone would not
+    /// look like code.
     fn show_fence(&mut self, fence: Option<Fence>) {
         self.fence = fence;
         let text = self.head.text.trim_end();
@@ -275,7 +277,7 @@ impl Head {
         self.spaces = 0;
     }
 
-    /// The space behind the marker of a quote belongs to the marker.
+    /// The space after the marker of a quote belongs to the marker.
     fn indent(&self) -> usize {
         self.spaces.saturating_sub(usize::from(self.quotes > 0))
     }
@@ -286,7 +288,7 @@ impl Fence {
         let marker = head.text.chars().next()?;
         let (length, info) = split_run(&head.text, marker);
         let opens = length >= 3 && matches!(marker, '`' | '~');
-        // With more backticks behind it, it is code within a line.
+        // If more backticks follow, it is code within a line.
         (opens && (marker == '~' || !info.contains('`'))).then_some(Fence {
             marker,
             length,
@@ -305,7 +307,7 @@ impl Fence {
 }
 
 impl Block {
-    /// The block that starts like this; `None` while that is open, which for fences and rules is until the line ends.
+    /// The block that starts with `head`. `None` while it is unknown, for fences and rules until the line ends.
     fn of(head: &str) -> Option<Block> {
         let first = head.chars().next()?;
         let (count, rest) = split_run(head, first);
@@ -329,7 +331,7 @@ impl Block {
     fn of_number(head: &str) -> Option<Block> {
         let rest = head.trim_start_matches(|c: char| c.is_ascii_digit());
         match rest {
-            // More digits are a number that ends a sentence rather than one that counts.
+            // A longer number is more likely the end of a sentence than the number of an item.
             _ if head.len() - rest.len() > 4 => Some(Block::Text),
             "" | "." | ")" => None,
             ". " | ") " => Some(Block::Item),
@@ -344,7 +346,7 @@ fn is_rule(line: &str) -> bool {
     matches!(marker, '-' | '*' | '_') && length >= 3 && rest.trim_end().is_empty()
 }
 
-/// How many of the (one byte) marker there are at the start, and what is behind them.
+/// The number of markers (of one byte) at the start, and the rest.
 fn split_run(text: &str, marker: char) -> (usize, &str) {
     let rest = text.trim_start_matches(marker);
     (text.len() - rest.len(), rest)

@@ -1,4 +1,4 @@
-//! Rows of a terminal: wrapping by columns, indents, bars and styles.
+//! Builds the rows of a terminal: wraps by columns, and adds indents, bars and styles.
 
 use std::fmt::Write;
 
@@ -11,18 +11,18 @@ use super::{FAINT, HELD, PLAIN};
 const NARROWEST: usize = 20;
 const LONGEST_RULE: usize = 40;
 
-/// The rows that a source line becomes. A word is held until its end is known, as only then it is known whether it
-/// fits into the row; spaces are held until a word follows, so that no row ends with them.
+/// The rows of a source line. A word is held back until its end, because only then it is known whether it fits into the
+/// row. Spaces are held back until a word follows, so that no row ends with them.
 pub(super) struct Rows {
     pub(super) width: usize,
     pub(super) colour: bool,
     pub(super) out: String,
-    /// The style that the terminal is in.
+    /// The present style of the terminal.
     shown: Style,
     quotes: usize,
-    /// The indent of the rows that a line is continued in.
+    /// The indent of the continuation rows.
     hang: usize,
-    /// Where the row starts, behind bars and indent.
+    /// The first column after bars and indent.
     start: usize,
     column: usize,
     spaces: (usize, Style),
@@ -80,7 +80,7 @@ impl Rows {
         self.start_row(self.hang);
     }
 
-    /// A style is never open across rows: something else may be drawn there in the meantime.
+    /// Closes the style, because something else may be printed between two rows.
     fn break_row(&mut self) {
         self.paint(PLAIN);
         self.out.push('\n');
@@ -138,7 +138,7 @@ impl Rows {
         word.into_iter().for_each(|(c, style)| self.raw(c, style));
     }
 
-    /// The held word and the spaces behind it, for when something raw follows.
+    /// Places the held word and the spaces after it. Call it before raw text.
     pub(super) fn place_all(&mut self) {
         self.place_word();
         let (count, style) = std::mem::replace(&mut self.spaces, (0, PLAIN));
@@ -146,7 +146,7 @@ impl Rows {
         self.column += count;
     }
 
-    /// A thin line with a label in it, which is shown whole even if it is longer than the line.
+    /// Draws a thin line with a label. A label that is longer than the line is not cut.
     pub(super) fn rule(&mut self, label: &str) {
         let room = self.width.saturating_sub(self.column).min(LONGEST_RULE);
         let start = match label {
@@ -175,15 +175,15 @@ impl Rows {
 
     fn paint(&mut self, style: Style) {
         if self.colour && style != self.shown {
-            // Writing to a string does not fail.
+            // Writing to a String cannot fail.
             let _ = write!(self.out, "{:#}{style}", self.shown);
             self.shown = style;
         }
     }
 }
 
-/// At least as much as a terminal takes: the two selectors make the narrow character before them wide, and joined
-/// emoji, which some terminals show as one, count as several.
+/// The columns of a character, at least as many as a terminal uses. The two selectors make the narrow character before
+/// them wide. Joined emoji, which some terminals show as one, count as several.
 fn columns(c: char) -> usize {
     match c {
         '\u{fe01}' | '\u{fe0f}' => 1,

@@ -1,4 +1,4 @@
-//! Every rule of the renderer by example, and what has to hold for any text.
+//! Tests each rule of the renderer by example, and the properties that hold for all texts.
 
 use proptest::prelude::*;
 use unicode_width::UnicodeWidthStr;
@@ -14,7 +14,7 @@ fn plain(text: &str) -> String {
     shown_at(20, false, text)
 }
 
-/// The escape character is written as `^`, to be readable here.
+/// Shows the escape character as `^`.
 fn coloured(text: &str) -> String {
     shown_at(20, true, text).replace('\u{1b}', "^")
 }
@@ -262,7 +262,7 @@ proptest! {
     fn no_row_is_too_wide_and_every_style_is_closed(
         text in prop_oneof![markdownish(), any::<String>()], colour: bool, width in 20usize..60,
     ) {
-        // Code blocks and tables are as wide as they are.
+        // Code blocks and tables are not wrapped.
         let text = text.replace(['|', '`', '~'], "");
         let shown = shown_at(width, colour, &text);
         prop_assert!(shown.is_empty() || shown.ends_with('\n'));

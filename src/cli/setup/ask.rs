@@ -1,4 +1,4 @@
-//! Questions to the person at the terminal.
+//! Asks questions in the terminal.
 
 use std::io::{BufRead, IsTerminal};
 
@@ -7,21 +7,21 @@ use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use crate::cli::CliError;
 use crate::cli::output::Output;
 
-/// Whether there is anybody to ask.
+/// Whether standard input is a terminal.
 pub(super) fn can_ask() -> bool {
     std::io::stdin().is_terminal()
 }
 
-/// A line; empty when they only press Enter.
+/// Asks for a line. It is empty if the person only presses Enter.
 pub(super) async fn line(out: &Output, question: &str) -> Result<String, CliError> {
     out.ask(&format!("{question} "))?;
     read().await
 }
 
-/// The same without showing what is typed.
+/// Asks for a line without echo.
 pub(super) async fn secret(out: &Output, question: &str) -> Result<String, CliError> {
-    // Before the question: who answers fast must not see it either.
-    let quiet = Quiet::new();
+    // Before the question, so that fast typing is not shown either.
+    let quiet = NoEcho::new();
     out.ask(&format!("{question} "))?;
     let line = read().await;
     drop(quiet);
@@ -34,7 +34,7 @@ pub(super) async fn yes(out: &Output, question: &str) -> Result<bool, CliError> 
     Ok(matches!(answer.to_lowercase().as_str(), "" | "y" | "yes"))
 }
 
-/// Yes only by an explicit word.
+/// Asks a question whose default is no.
 pub(super) async fn no(out: &Output, question: &str) -> Result<bool, CliError> {
     let answer = line(out, &format!("{question} [y/N]")).await?;
     Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
@@ -52,30 +52,30 @@ async fn read() -> Result<String, CliError> {
     };
     match read {
         Ok((0, _)) => Err(CliError::Failed {
-            message: "the input has ended".into(),
-            hint: Some("nothing more was changed".into()),
+            message: "the input ended before the setup was complete".into(),
+            hint: Some("the steps before this one are saved: run it again to continue".into()),
         }),
         Ok((_, line)) => Ok(line.trim().to_owned()),
         Err(error) => Err(CliError::Other(error.to_string())),
     }
 }
 
-/// A terminal that does not show what is typed, until this is dropped.
-struct Quiet(Option<nix::sys::termios::Termios>);
+/// Turns off the echo of the terminal until it is dropped.
+struct NoEcho(Option<nix::sys::termios::Termios>);
 
-impl Quiet {
-    fn new() -> Quiet {
+impl NoEcho {
+    fn new() -> NoEcho {
         let Ok(before) = tcgetattr(std::io::stdin()) else {
-            return Quiet(None);
+            return NoEcho(None);
         };
         let mut quiet = before.clone();
         quiet.local_flags.remove(LocalFlags::ECHO);
         let _ = tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, &quiet);
-        Quiet(Some(before))
+        NoEcho(Some(before))
     }
 }
 
-impl Drop for Quiet {
+impl Drop for NoEcho {
     fn drop(&mut self) {
         if let Some(before) = &self.0 {
             let _ = tcsetattr(std::io::stdin(), SetArg::TCSADRAIN, before);

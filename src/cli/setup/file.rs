@@ -1,5 +1,6 @@
-//! The configuration file, changed without touching what else stands in it. It holds a token, so a new one is for its owner
-//! alone. One that exists keeps its owner, group and mode: the daemon may read it as another user.
+//! Changes settings in the configuration file and keeps everything else in it. The file holds a token, so only its
+//! owner can read a new one. An existing file keeps its owner, group and mode, because the daemon may read it as
+//! another user.
 
 use std::fs::{Metadata, Permissions};
 use std::io::{self, Write};
@@ -11,7 +12,7 @@ use toml_edit::{Array, DocumentMut, Item, Table, value};
 use crate::cli::CliError;
 use crate::private_files;
 
-/// As many links in a row as the kernel follows.
+/// The number of links in a row that the kernel follows.
 const LONGEST_CHAIN: usize = 40;
 
 pub(super) struct File {
@@ -20,7 +21,7 @@ pub(super) struct File {
 }
 
 impl File {
-    /// The file as it is, or an empty one where there is none.
+    /// Opens the file, or an empty document if it does not exist.
     pub(super) fn open(path: PathBuf) -> Result<File, CliError> {
         let text = match std::fs::read_to_string(&path) {
             Ok(text) => text,
@@ -39,11 +40,11 @@ impl File {
         self.table(platform)[field] = value(text);
     }
 
-    /// Adds to a list what is not in it.
+    /// Adds the missing items to a list.
     pub(super) fn add(&mut self, platform: &str, field: &str, items: &[String]) {
         let item = &mut self.table(platform)[field];
         if item.as_array().is_none() {
-            // What was written as text with commas becomes a list.
+            // A text with commas becomes a list.
             let before = item.as_str().unwrap_or_default().to_owned();
             let before = before.split(',').map(str::trim).filter(|id| !id.is_empty());
             *item = value(before.map(str::to_owned).collect::<Array>());
@@ -75,13 +76,13 @@ impl File {
         &mut platforms[platform]
     }
 
-    /// Replaces the file at once. A link stays a link: what it leads to is replaced.
+    /// Replaces the file atomically. A link stays a link: its target is replaced.
     pub(super) fn write(&self) -> Result<(), CliError> {
         let text = self.document.to_string();
         replace(&self.path, &text).map_err(|error| failed(&self.path, &error))
     }
 
-    /// Whether users besides its owner and its group can read it.
+    /// Whether users other than the owner and the group can read it.
     pub(super) fn is_open_to_others(&self) -> bool {
         let facts = self.path.metadata();
         facts.is_ok_and(|facts| facts.permissions().mode() & 0o004 != 0)
@@ -124,19 +125,18 @@ fn keep_owner(file: &std::fs::File, before: &Metadata) -> io::Result<()> {
         changed(now.gid(), before.gid()),
     );
     fchown(file, user, group).map_err(|error| {
-        let why =
-            format!("it belongs to another user or group, which only root can keep ({error})");
+        let why = format!("only root can keep its owner and group, which are not yours ({error})");
         io::Error::new(error.kind(), why)
     })
 }
 
-/// Where the links of a path lead, also to a file that is not there yet.
+/// The target of the links of a path. It need not exist.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LONGEST_CHAIN {
         match std::fs::read_link(&path) {
             Ok(next) => path = path.parent().unwrap_or(Path::new("")).join(next),
-            // Not a link, or nothing.
+            // Not a link, or it does not exist.
             Err(error) if error.kind() == io::ErrorKind::InvalidInput => return Ok(path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(path),
             Err(error) => return Err(error),
@@ -148,7 +148,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
 fn failed(path: &Path, error: &dyn std::fmt::Display) -> CliError {
     CliError::Failed {
         message: format!("{}: {error}", path.display()),
-        hint: Some("nothing was changed; --config names another file".into()),
+        hint: Some("nothing was changed: name another file with --config".into()),
     }
 }
 

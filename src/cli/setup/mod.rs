@@ -1,7 +1,7 @@
 //! Invoked by `hermesctl setup`.
 //!
-//! Leads from a new bot to the first handoff. Each step is saved before the next begins, so that you can stop and continue
-//! later.
+//! Guides you from a new bot to the first handoff. Each step is saved before the next begins, so you can stop and
+//! continue later.
 
 mod ask;
 mod file;
@@ -31,22 +31,22 @@ const LONGEST_TOKEN: u64 = 4096;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Asks for what it needs; with --no-input the flags have to say it all. A token is never taken from the command line,\nwhere others could see it.\n\nExamples:\n  hermesctl setup\n  hermesctl setup --token-file ~/token\n  pass telegram | hermesctl setup --no-input --token-file - --home-channel 123456 --allow 123456"
+    after_help = "It asks for missing values. With --no-input, the options must give all of them. There is no option for the token itself,\nbecause other users can see command lines.\n\nExamples:\n  hermesctl setup\n  hermesctl setup --token-file ~/token\n  pass telegram | hermesctl setup --no-input --token-file - --home-channel 123456 --allow 123456"
 )]
 pub struct SetupArgs {
     /// The platform to set up.
     #[arg(default_value = "telegram", value_parser = PLATFORMS)]
     pub platform: String,
-    /// A file that holds the bot's token; `-` reads it from standard input.
+    /// A file that holds the token of the bot, or `-` for standard input.
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<std::path::PathBuf>,
-    /// The chat that handoffs go to, by its id; else it is found when somebody says /sethome there.
+    /// The id of the chat that handoffs go to. Without it, the setup waits for a /sethome in that chat.
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
     pub home_channel: Option<String>,
-    /// Somebody who may talk to the agent, by their id; may be given several times.
+    /// The id of a person who may talk to the agent. You can repeat it.
     #[arg(long, value_name = "ID")]
     pub allow: Vec<String>,
-    /// Remove a webhook of the bot, which takes all its messages. The program that set it gets none any more.
+    /// Remove the webhook of the bot, which receives all its messages. The program behind it gets no more messages.
     #[arg(long)]
     pub remove_webhook: bool,
     /// Enable and start the user service.
@@ -58,14 +58,14 @@ pub struct SetupArgs {
 }
 
 pub(super) async fn run(target: &Target, out: &Output, wish: SetupArgs) -> Result<(), CliError> {
-    // Who breaks off gets their terminal back as it was.
+    // Ctrl-C must restore the mode of the terminal, which dropping the future does.
     let interrupts = signal(SignalKind::interrupt());
     let mut interrupts = interrupts.map_err(|e| CliError::Other(e.to_string()))?;
     tokio::select! {
         outcome = guide(target, out, &wish) => outcome,
         _ = interrupts.recv() => Err(CliError::Failed {
-            message: "broken off".into(),
-            hint: Some("what was written so far stays; run this again to go on".into()),
+            message: "interrupted".into(),
+            hint: Some("the steps so far are saved: run it again to continue".into()),
         }),
     }
 }
@@ -79,7 +79,7 @@ async fn guide(target: &Target, out: &Output, wish: &SetupArgs) -> Result<(), Cl
     let path = path.ok_or_else(|| {
         refused(
             "no_place",
-            "there is no home to write a configuration to",
+            "there is no directory for the configuration file",
             "name a file with --config",
         )
     })?;
@@ -138,7 +138,7 @@ async fn guide(target: &Target, out: &Output, wish: &SetupArgs) -> Result<(), Cl
     }))?;
     out.line(out.styled(GOOD, "\nDone."))?;
     out.line(format!(
-        "Try it:  hermesctl chat, and in it /handoff {0}\nLook it over:  hermesctl doctor",
+        "Try it:  hermesctl chat, then type /handoff {0}\nCheck it:  hermesctl doctor",
         wish.platform
     ))
 }
@@ -152,7 +152,7 @@ struct Guide<'a> {
 }
 
 impl Guide<'_> {
-    /// The token to write; `None` keeps the one that is in force.
+    /// The token to write. `None` keeps the present one.
     async fn token(
         &self,
         config: &Config,
@@ -170,13 +170,13 @@ impl Guide<'_> {
                 false => Err(refused(
                     "no_token",
                     "there is no token yet",
-                    "name a file that holds it with --token-file, or run this in a terminal",
+                    "name its file with --token-file, or run this in a terminal",
                 )),
             };
         }
         self.out.line(self.out.styled(BOLD, "The bot"))?;
         if !present {
-            self.out.line("In Telegram, write /newbot to @BotFather. It asks for a name and gives you a token.")?;
+            self.out.line("In Telegram, send /newbot to @BotFather. It asks for a name and gives you a token.")?;
         }
         let question = match present {
             true => "Another token, or Enter to keep the present one:",
@@ -194,7 +194,7 @@ impl Guide<'_> {
         }
     }
 
-    /// Asks the platform whose token it is. Nothing is written before that.
+    /// Checks the token on the platform before anything is written.
     async fn checked(
         &self,
         overrides: &Overrides,
@@ -216,32 +216,30 @@ impl Guide<'_> {
                 .map(|(key, value)| (key.to_owned(), value))
                 .collect(),
         };
-        let DiagnoseAnswer::Platform { findings, .. } = process.ask(&request).await? else {
+        let DiagnoseAnswer::Platform {
+            account, findings, ..
+        } = process.ask(&request).await?
+        else {
             return Err(unexpected());
         };
-        match findings.first() {
-            Some(token) if token.grade == "good" => {
-                let bot = token
-                    .detail
-                    .trim_start_matches("it is ")
-                    .trim_end_matches("'s");
+        match (account, findings.first()) {
+            (Some(bot), Some(token)) if token.grade == "good" => {
                 self.out.line(format!("It is the token of {bot}."))?;
-                Ok((config, bot.to_owned(), process))
+                Ok((config, bot, process))
             }
-            found => {
-                let message = found.map_or("nothing is known of it".into(), |f| f.detail.clone());
+            (_, found) => {
+                let message = found.map_or("the check gave no result".into(), |f| f.detail.clone());
                 Err(CliError::Failed {
                     message: format!("the token was not accepted: {message}"),
                     hint: Some(
-                        "nothing was written; try again with the token that @BotFather gave you"
-                            .into(),
+                        "nothing was written: try again with the token from @BotFather".into(),
                     ),
                 })
             }
         }
     }
 
-    /// A webhook keeps all messages from us. It is removed only by a person who wants that.
+    /// While a webhook is set, it receives all messages. It is removed only if the person confirms it.
     async fn webhook(&self, process: &mut DiagnoseProcess, remove: bool) -> Result<(), CliError> {
         let host = match process.ask(&DiagnoseRequest::Webhook).await? {
             DiagnoseAnswer::Webhook { host: Some(host) } => host,
@@ -249,13 +247,13 @@ impl Guide<'_> {
             _ => return Err(unexpected()),
         };
         self.out.line(format!(
-            "A webhook at {host} takes this bot's messages; as long as it is set, none comes here.\n\
-             The program behind it gets none when it is removed."
+            "A webhook at {host} receives this bot's messages, so hermesd gets none.\n\
+             If you remove it, the program behind it gets none."
         ))?;
         let remove = remove || (self.asks && ask::no(self.out, "Remove it?").await?);
         if !remove {
             let again = "run this again with --remove-webhook to remove it";
-            return self.out.line(format!("It stays; {again}."));
+            return self.out.line(format!("It stays: {again}."));
         }
         process.ask(&DiagnoseRequest::RemoveWebhook).await?;
         self.out.line("It is removed.")
@@ -270,11 +268,11 @@ impl Guide<'_> {
     ) -> Result<String, CliError> {
         self.out.line(self.out.styled(BOLD, "\nThe home channel"))?;
         self.out.line(format!(
-            "Handoffs go to one chat: a private one with {bot}, or a group that it is in (with topics, each handoff gets its own).\n\
-             Say /sethome there now."
+            "Handoffs go to one chat: a private chat with {bot}, or a group with it (with topics, each handoff gets its own).\n\
+             Send /sethome there now."
         ))?;
         if let Some(client) = daemon {
-            // The daemon alone reads the bot's messages.
+            // Only one program can receive the bot's messages: the daemon.
             drop(process);
             return home::through_daemon(client, self.platform, file, self.out).await;
         }
@@ -295,13 +293,13 @@ impl Guide<'_> {
         };
         if let Err(error) = process.ask(&reply).await {
             self.out
-                .line(format!("(The chat could not be told: {error})"))?;
+                .line(format!("(Cannot send a confirmation to the chat: {error})"))?;
         }
-        self.out.line(format!("{chat} is home."))?;
+        self.out.line(format!("{chat} is the home channel."))?;
         Ok(chat)
     }
 
-    /// Whether the user service is enabled now.
+    /// Enables the user service if it is wanted. Returns whether it did.
     async fn service(&self, wanted: bool, daemon_runs: bool) -> Result<bool, CliError> {
         let (service, socket) = (
             format!("{}.service", self.unit),
@@ -311,8 +309,8 @@ impl Guide<'_> {
         if !known {
             return match wanted {
                 true => Err(CliError::Failed {
-                    message: format!("there is no {service} for this user to enable"),
-                    hint: Some("install a package, or run contrib/install.sh; the rest of the setup is done".into()),
+                    message: format!("cannot enable {service}: it is not installed for this user"),
+                    hint: Some("install a package, or run contrib/install.sh: the rest of the setup is done".into()),
                 }),
                 false => Ok(false),
             };
@@ -323,16 +321,16 @@ impl Guide<'_> {
                 && {
                     self.out.line(self.out.styled(BOLD, "\nThe service"))?;
                     self.out.line(
-                    "As a service of yours hermesd starts when you log in and ends when you log out. To keep it running while you\n\
-                     are logged out, your services have to linger: `loginctl enable-linger`.",
+                    "As a user service, hermesd starts when you log in and ends when you log out. To keep it running while you are\n\
+                      logged out, run `loginctl enable-linger`.",
                 )?;
                     ask::yes(self.out, "Enable and start it?").await?
                 });
         if wanted && !systemctl(&["enable", "--now", &socket, &service]).await {
             return Err(CliError::Failed {
-                message: "the service could not be enabled".into(),
+                message: "cannot enable the service".into(),
                 hint: Some(format!(
-                    "see `systemctl --user status {}`; the rest of the setup is done",
+                    "see `systemctl --user status {}`: the rest of the setup is done",
                     self.unit
                 )),
             });
@@ -351,7 +349,13 @@ fn read_token(path: &Path) -> Result<String, CliError> {
             .and_then(|file| file.take(LONGEST_TOKEN).read_to_string(&mut text)),
     };
     let shown = path.display();
-    read.map_err(|e| refused("no_token", &format!("{shown}: {e}"), "nothing was written"))?;
+    read.map_err(|e| {
+        refused(
+            "no_token",
+            &format!("cannot read {shown}: {e}"),
+            "nothing was written",
+        )
+    })?;
     match text.trim() {
         "" => Err(refused(
             "no_token",

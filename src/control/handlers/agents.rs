@@ -1,4 +1,4 @@
-//! `agent.list`, `agent.test`.
+//! Handles `agent.list` and `agent.test`.
 
 use crate::agent::{AgentState, Agents};
 use crate::control::ControlContext;
@@ -7,17 +7,17 @@ use crate::domain::RefusalKind;
 use crate::domain::TranscriptWriter;
 use crate::protocol::{AgentTestView, AgentView};
 
-/// What is shown of a reply to the test.
-const FIRST_WORDS: usize = 200;
+/// The characters of a test reply that the answer shows.
+const SHOWN_REPLY: usize = 200;
 
 pub(super) fn list(context: &ControlContext) -> Answer {
     answer(&agent_views(&context.turns.agents()))
 }
 
-/// Each agent, and what it lacks if it is not ready.
+/// Each agent, with what is missing if it is not ready.
 pub fn agent_views(agents: &Agents) -> Vec<AgentView> {
-    let view = |(name, standing): (&str, &AgentState)| {
-        let (ready, detail) = match standing {
+    let view = |(name, state): (&str, &AgentState)| {
+        let (ready, detail) = match state {
             AgentState::Ready(agent) => (Some(agent), None),
             AgentState::Missing(why) => (None, Some(why.clone())),
         };
@@ -28,7 +28,7 @@ pub fn agent_views(agents: &Agents) -> Vec<AgentView> {
             model: ready.and_then(|agent| agent.model()),
             default: name == agents.default_name(),
             keeps_transcript: ready
-                .is_some_and(|agent| agent.scribe("cli") == TranscriptWriter::Agent),
+                .is_some_and(|agent| agent.transcript_writer("cli") == TranscriptWriter::Agent),
         }
     };
     agents.all().map(view).collect()
@@ -49,7 +49,7 @@ pub(super) async fn test(context: &ControlContext, name: &str) -> Answer {
         model: model.or_else(|| agent.model()),
         first: probe.first.map(|time| time.as_secs_f64()),
         whole: probe.whole.as_secs_f64(),
-        reply: reply.map(|reply| reply.text.chars().take(FIRST_WORDS).collect()),
+        reply: reply.map(|reply| reply.text.chars().take(SHOWN_REPLY).collect()),
         error,
     })
 }

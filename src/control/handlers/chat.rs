@@ -1,4 +1,4 @@
-//! `chat.open`, `.say`, `.stop`, `.leave`: a connection that is a terminal.
+//! Handles `chat.open`, `.say`, `.answer`, `.stop` and `.leave`, which make a connection a terminal.
 
 use std::sync::Arc;
 
@@ -12,36 +12,36 @@ use crate::terminal::{AttachedTerminal, Opening, Reason, Terminals};
 use crate::turn::AnswerOutcome;
 use crate::views;
 
-/// The seat of a connection, if it has taken one.
+/// The attached terminal of a connection, if there is one.
 #[derive(Clone, Default)]
-pub(in crate::control) struct Place(Arc<Mutex<Option<Arc<AttachedTerminal>>>>);
+pub(in crate::control) struct TerminalSlot(Arc<Mutex<Option<Arc<AttachedTerminal>>>>);
 
-impl Place {
-    async fn seat(&self) -> Result<Arc<AttachedTerminal>, RpcError> {
-        let seat = self.0.lock().await.clone();
-        seat.ok_or_else(|| {
+impl TerminalSlot {
+    async fn attached(&self) -> Result<Arc<AttachedTerminal>, RpcError> {
+        let attached = self.0.lock().await.clone();
+        attached.ok_or_else(|| {
             refused(
                 RefusalKind::NotOpen,
-                "no session is open here",
-                "say chat.open first",
+                "no session is open on this connection",
+                "send chat.open first",
             )
         })
     }
 
-    pub(in crate::control) fn is_taken(&self) -> bool {
-        // Whoever holds it is just attached down or getting up.
-        self.0.try_lock().map_or(true, |place| place.is_some())
+    pub(in crate::control) fn is_attached(&self) -> bool {
+        // A request that holds the lock attaches or detaches right now.
+        self.0.try_lock().map_or(true, |slot| slot.is_some())
     }
 
-    /// The connection is over.
-    pub(in crate::control) fn vacate(self, terminals: &Terminals) {
+    /// Call it when the connection ends.
+    pub(in crate::control) fn detach(self, terminals: &Terminals) {
         terminals.abandon(async move { self.0.lock().await.take() });
     }
 }
 
-/// Whoever sits somewhere already gets up there when the new place is sure.
-pub(super) async fn open(context: &ControlContext, place: &Place, wish: ChatOpen) -> Answer {
-    let mut attached = place.0.lock().await;
+/// A terminal that is attached already leaves its session after the new one is open.
+pub(super) async fn open(context: &ControlContext, slot: &TerminalSlot, wish: ChatOpen) -> Answer {
+    let mut attached = slot.0.lock().await;
     let reason = match wish.session {
         Some(_) => Reason::ResumedOther,
         None => Reason::NewSession,
@@ -67,11 +67,11 @@ pub(super) async fn open(context: &ControlContext, place: &Place, wish: ChatOpen
     })
 }
 
-pub(super) async fn say(context: &ControlContext, place: &Place, wish: ChatSay) -> Answer {
-    let seat = place.seat().await?;
-    let outcome = context.terminals.say(&seat, &wish.text).await?;
+pub(super) async fn say(context: &ControlContext, slot: &TerminalSlot, wish: ChatSay) -> Answer {
+    let terminal = slot.attached().await?;
+    let outcome = context.terminals.say(&terminal, &wish.text).await?;
     answer(&ChatTurnView {
-        session: seat.session_id(),
+        session: terminal.session_id(),
         reply: views::shortened(&outcome.reply),
         interrupted: outcome.interrupted,
         error: outcome.error,
@@ -79,28 +79,28 @@ pub(super) async fn say(context: &ControlContext, place: &Place, wish: ChatSay) 
     })
 }
 
-pub(super) async fn stop(place: &Place) -> Answer {
-    let stopped = place.seat().await?.stop();
+pub(super) async fn stop(slot: &TerminalSlot) -> Answer {
+    let stopped = slot.attached().await?.stop();
     answer(&serde_json::json!({"stopped": stopped}))
 }
 
-pub(super) async fn leave(context: &ControlContext, place: &Place) -> Answer {
-    if let Some(seat) = place.0.lock().await.take() {
-        context.terminals.leave(&seat, Reason::Closed).await;
+pub(super) async fn leave(context: &ControlContext, slot: &TerminalSlot) -> Answer {
+    if let Some(terminal) = slot.0.lock().await.take() {
+        context.terminals.leave(&terminal, Reason::Closed).await;
     }
     answer(&serde_json::json!({}))
 }
 
 pub(super) async fn answer_question(
     context: &ControlContext,
-    place: &Place,
+    slot: &TerminalSlot,
     wish: ChatSay,
 ) -> Answer {
-    let seat = place.seat().await?;
+    let terminal = slot.attached().await?;
     match context
         .turns
         .questions
-        .hear(seat.conversation(), &wish.text)
+        .answer_in_words(terminal.conversation(), &wish.text)
     {
         AnswerOutcome::Answered(id) => answer(&serde_json::json!({"question": id.to_string()})),
         AnswerOutcome::NotAnAnswer(question) => Err(refused(
@@ -110,8 +110,8 @@ pub(super) async fn answer_question(
         )),
         AnswerOutcome::NoQuestion => Err(refused(
             RefusalKind::NoQuestion,
-            "the agent has asked nothing, or waits no longer",
-            "say it as a message",
+            "no question is open",
+            "send it as a message",
         )),
     }
 }

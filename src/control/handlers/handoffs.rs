@@ -1,4 +1,4 @@
-//! `handoff.request`, `.wait`, `.list`, `.show`, `.cancel`, `.retry`.
+//! Handles `handoff.request`, `.wait`, `.list`, `.show`, `.cancel` and `.retry`.
 
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, LONGEST_LIST, USUAL_LIST, answer, not_found, refused};
@@ -59,14 +59,14 @@ fn unknown(id: i64) -> RpcError {
     not_found(&format!("handoff {id}"), "see `hermesctl handoffs`")
 }
 
-/// Resolves when the handoff has ended. Listens before it looks, so that no end falls in between.
+/// Resolves when the handoff has ended. It subscribes before it reads the store, so that it misses no end.
 pub(in crate::control) async fn ended(context: &ControlContext, id: i64) -> Result<(), RpcError> {
     loop {
         let mut ending = context.bus.ending(id);
         match context.store.handoff_state_of(id)? {
             None => return Err(unknown(id)),
             Some(state) if state.is_final() => return Ok(()),
-            Some(_) => ending.told().await,
+            Some(_) => ending.ended().await,
         }
     }
 }
@@ -125,7 +125,7 @@ pub(super) async fn cancel(context: &ControlContext, id: i64) -> Answer {
                     error: Some("cancelled".into()),
                 });
             }
-            // It may have been claimed in this moment; then it is stopped like any running one.
+            // If it was claimed in the meantime, cancel it as a running one.
             withdrawn || stop_running(context, id).await?
         }
         HandoffState::Running => stop_running(context, id).await?,
@@ -134,13 +134,13 @@ pub(super) async fn cancel(context: &ControlContext, id: i64) -> Answer {
     if !stopped {
         let now = find(context, id)?;
         let message = format!(
-            "handoff {id} can no longer be cancelled: it is {}",
+            "handoff {id} can no longer be cancelled: its state is {}",
             now.state.as_str()
         );
         return Err(refused(
             RefusalKind::TooLate,
             message,
-            "a completed handoff is undone by taking the session back",
+            "`hermesctl resume` brings the session back after a completed handoff",
         ));
     }
     ended(context, id).await?;
@@ -159,7 +159,7 @@ pub(super) async fn retry(context: &ControlContext, id: i64) -> Answer {
     let handoff = find(context, id)?;
     if handoff.state != HandoffState::Failed {
         let message = format!(
-            "handoff {id} is {}, and only a failed one can be tried again",
+            "handoff {id} is {}: only a failed handoff can be retried",
             handoff.state.as_str()
         );
         return Err(refused(

@@ -1,4 +1,4 @@
-//! `local.threads`, `local.read`, `local.say`: the embedded platform's chats.
+//! Handles `local.threads`, `local.read` and `local.say`: the chats of the embedded platform.
 
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, LONGEST_LIST, answer, not_found, refused};
@@ -8,8 +8,8 @@ use crate::platform::{Availability, local};
 use crate::protocol::{LocalRead, LocalSay, RpcError};
 use crate::views;
 
-/// Messages of a thread that fit a frame in all reason.
-const USUAL_SCROLLBACK: usize = 200;
+/// The default limit of `local.read`.
+const DEFAULT_SCROLLBACK: usize = 200;
 
 pub(super) async fn threads(context: &ControlContext) -> Answer {
     let threads = context.store.local_threads(LONGEST_LIST).await?;
@@ -22,8 +22,8 @@ pub(super) async fn threads(context: &ControlContext) -> Answer {
 }
 
 pub(super) async fn read(context: &ControlContext, wish: LocalRead) -> Answer {
-    let (chat, thread) = place(context, wish.thread).await?;
-    let limit = wish.limit.unwrap_or(USUAL_SCROLLBACK).min(LONGEST_LIST);
+    let (chat, thread) = chat_and_thread(context, wish.thread).await?;
+    let limit = wish.limit.unwrap_or(DEFAULT_SCROLLBACK).min(LONGEST_LIST);
     let messages = context
         .store
         .local_messages(
@@ -47,18 +47,18 @@ pub(super) async fn say(context: &ControlContext, wish: LocalSay) -> Answer {
     if wish.text.trim().is_empty() {
         return Err(refused(
             RefusalKind::Empty,
-            "there is nothing to say in an empty message",
-            "type some words",
+            "the message is empty",
+            "type some text",
         ));
     }
     if wish.text.chars().count() > LONGEST_MESSAGE {
         return Err(refused(
             RefusalKind::TooLong,
-            format!("a message may have {LONGEST_MESSAGE} characters"),
+            format!("the message is longer than {LONGEST_MESSAGE} characters"),
             "send it in parts",
         ));
     }
-    let (chat, thread) = place(context, wish.thread).await?;
+    let (chat, thread) = chat_and_thread(context, wish.thread).await?;
     let said = context
         .chats
         .say_local(&chat, thread.as_deref(), &wish.text)
@@ -66,8 +66,8 @@ pub(super) async fn say(context: &ControlContext, wish: LocalSay) -> Answer {
     answer(&views::local_message(said))
 }
 
-/// Chat and thread of a thread's number; without one, the home chat itself.
-async fn place(
+/// The chat and the thread with this number. Without a number, the home chat itself.
+async fn chat_and_thread(
     context: &ControlContext,
     thread: Option<i64>,
 ) -> Result<(String, Option<String>), RpcError> {

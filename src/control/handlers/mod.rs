@@ -1,4 +1,4 @@
-//! One handler a verb; this file only says which.
+//! Maps each request to its handler. Each file has the handlers of one group of verbs.
 
 mod agents;
 mod chat;
@@ -22,7 +22,7 @@ use crate::sessions::{RequestError, stopping};
 use crate::store::StoreError;
 
 pub use agents::agent_views;
-pub(super) use chat::Place;
+pub(super) use chat::TerminalSlot;
 pub(super) use handoffs::{ended, show};
 pub(super) use status::hello;
 
@@ -34,8 +34,12 @@ pub(super) struct Subscription {
     pub(super) events: broadcast::Receiver<Arc<PublishedEvent>>,
 }
 
-/// Everything but `hello` and `events.subscribe`, which belong to the connection.
-pub(super) async fn perform(context: &ControlContext, place: &Place, call: Call) -> Answer {
+/// Performs all requests except `events.subscribe`, which the connection handles.
+pub(super) async fn perform(
+    context: &ControlContext,
+    terminal: &TerminalSlot,
+    call: Call,
+) -> Answer {
     if context.draining.is_cancelled() && begins_work(&call) {
         return Err(RequestError::from(stopping()).into());
     }
@@ -43,7 +47,7 @@ pub(super) async fn perform(context: &ControlContext, place: &Place, call: Call)
         Call::Hello(hello) => status::hello(context, &hello),
         Call::EventsSubscribe(_) => Err(RpcError::new(
             code::INTERNAL,
-            "events.subscribe belongs to the connection",
+            "the connection handles events.subscribe",
         )),
         Call::Status(_) => status::status(context).await,
         Call::Metrics(_) => status::metrics(context),
@@ -60,11 +64,11 @@ pub(super) async fn perform(context: &ControlContext, place: &Place, call: Call)
         Call::SessionSearch(wish) => sessions::search(context, wish).await,
         Call::SessionRename(wish) => sessions::rename(context, wish).await,
         Call::SessionResume(wish) => sessions::resume(context, wish).await,
-        Call::ChatOpen(wish) => chat::open(context, place, wish).await,
-        Call::ChatSay(wish) => chat::say(context, place, wish).await,
-        Call::ChatAnswer(wish) => chat::answer_question(context, place, wish).await,
-        Call::ChatStop(_) => chat::stop(place).await,
-        Call::ChatLeave(_) => chat::leave(context, place).await,
+        Call::ChatOpen(wish) => chat::open(context, terminal, wish).await,
+        Call::ChatSay(wish) => chat::say(context, terminal, wish).await,
+        Call::ChatAnswer(wish) => chat::answer_question(context, terminal, wish).await,
+        Call::ChatStop(_) => chat::stop(terminal).await,
+        Call::ChatLeave(_) => chat::leave(context, terminal).await,
         Call::HandoffRequest(wish) => handoffs::request(context, wish).await,
         Call::HandoffWait(wish) => {
             ended(context, wish.id).await?;
@@ -80,7 +84,7 @@ pub(super) async fn perform(context: &ControlContext, place: &Place, call: Call)
     }
 }
 
-/// Whether it sets something going that goes on behind the answer, or that the answer waits for.
+/// Whether the call begins work that a draining daemon refuses.
 fn begins_work(call: &Call) -> bool {
     matches!(
         call,
@@ -93,7 +97,7 @@ fn begins_work(call: &Call) -> bool {
     )
 }
 
-/// The most rows that a listing returns.
+/// The most rows that a list returns.
 pub(super) const LONGEST_LIST: usize = 500;
 pub(super) const USUAL_LIST: usize = 20;
 

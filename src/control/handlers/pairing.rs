@@ -1,4 +1,4 @@
-//! `pair.list`, `pair.approve`, `pair.revoke`.
+//! Handles `pair.list`, `pair.approve` and `pair.revoke`.
 
 use std::path::PathBuf;
 
@@ -10,9 +10,9 @@ use crate::inbound::hermes_pairing;
 use crate::protocol::{PersonName, RpcError, code};
 use crate::views;
 
-/// What the person is told who was let in.
+/// The message to a person who got access.
 const WELCOME: &str =
-    "You are in. Say what you want to talk about; /help lists what else there is.";
+    "You have access now. Send a message to talk to the agent. /help lists the commands.";
 
 pub(super) async fn list(context: &ControlContext) -> Answer {
     let people = context.store.people().await?;
@@ -28,14 +28,14 @@ pub(super) async fn approve(context: &ControlContext, code: &str) -> Answer {
     let Some((person, note)) = approved else {
         return Err(refused(
             RefusalKind::NoSuchCode,
-            "nobody has this code, or it has expired",
-            "codes live for an hour: the person gets another by writing to the bot again",
+            "this code does not exist or has expired",
+            "a code is valid for an hour: a person who writes to the bot again gets a new one",
         ));
     };
     tracing::info!(
         platform = person.platform,
         user = person.user_id,
-        "somebody was let in"
+        "access approved"
     );
     if let Some(note) = note {
         context.chats.post(note);
@@ -51,25 +51,25 @@ pub(super) async fn revoke(context: &ControlContext, wish: PersonName) -> Answer
     let (home, person) = (PathBuf::from(&context.home), wish.clone());
     let hermes = move || hermes_pairing::revoke(&home, &person.platform, &person.user);
     if !blocking(hermes).await? && !ours {
-        let what = format!("person {} who was let in on {}", wish.user, wish.platform);
+        let what = format!("person {} with access on {}", wish.user, wish.platform);
         return Err(not_found(&what, "see `hermesctl pair`"));
     }
-    tracing::info!(
-        platform = wish.platform,
-        user = wish.user,
-        "somebody is no longer let in"
-    );
+    tracing::info!(platform = wish.platform, user = wish.user, "access revoked");
     answer(&wish)
 }
 
-/// Work on Hermes' files, beside the threads that serve.
+/// Works on Hermes' files in a blocking thread.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, RpcError> {
     let failed = |error: String| {
-        RpcError::new(code::INTERNAL, format!("Hermes' pairing file: {error}")).with_data(
+        RpcError::new(
+            code::INTERNAL,
+            format!("cannot access Hermes' pairing file: {error}"),
+        )
+        .with_data(
             RefusalKind::PairingFile.as_str(),
-            Some("see who owns the files in pairing/ and platforms/pairing/".to_owned()),
+            Some("check the owner of the files in pairing/ and platforms/pairing/".to_owned()),
         )
     };
     match tokio::task::spawn_blocking(work).await {

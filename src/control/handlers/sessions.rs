@@ -1,4 +1,4 @@
-//! `session.list`, `.show`, `.transcript`, `.search`, `.rename`, `.resume`.
+//! Handles `session.list`, `.show`, `.transcript`, `.search`, `.rename` and `.resume`.
 
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, LONGEST_LIST, USUAL_LIST, answer};
@@ -30,7 +30,7 @@ pub(super) fn show(context: &ControlContext, name: &str) -> Answer {
 pub(super) async fn transcript(context: &ControlContext, wish: TranscriptWish) -> Answer {
     let session = resolve(&context.store, &wish.session)?;
     let (id, store) = (session.id.clone(), &context.store);
-    // Only the page that was asked for leaves the thread that reads.
+    // The page is cut in the reading thread, so that only the page is copied out of it.
     let page = store.with_transcript(&id, move |transcript| {
         views::transcript(&session, &transcript, &wish)
     });

@@ -1,4 +1,4 @@
-//! `hello`, `status`, `metrics`, `platform.list`, `platform.examine`.
+//! Handles `hello`, `status`, `metrics`, `platform.list` and `platform.examine`.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;

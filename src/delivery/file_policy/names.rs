@@ -1,9 +1,9 @@
-//! Names and places of files that hold keys, passwords, tokens or conversations. They are known by their kind, so that a copy
-//! or a backup of one is refused like the file itself.
+//! Recognises files with keys, passwords, tokens or conversations by name and place. Copies and backups are recognised
+//! like the file itself.
 
 use std::path::{Component, Path};
 
-/// Directories that hold secrets, wherever they are.
+/// Directories with secrets, anywhere in a path.
 #[rustfmt::skip]
 const DIRECTORIES: [&str; 22] = [
     ".1password", ".aws", ".azure", ".bitcoin", ".docker", ".electrum", ".ethereum", ".gcloud", ".gnupg", ".kube", ".mozilla",
@@ -11,10 +11,10 @@ const DIRECTORIES: [&str; 22] = [
     "secrets",
 ];
 
-/// Parts of a name behind a dot. Not only the last one: `state.db.bak`, `server.key.old`, `prod.env.local`.
+/// Extensions, also before another one: `state.db.bak`, `server.key.old`, `prod.env.local`.
 #[rustfmt::skip]
 const KINDS: [&str; 43] = [
-    // Databases and what they write beside themselves.
+    // Databases and their auxiliary files.
     "db", "db3", "kdb", "mdb", "rdb", "sqlite", "sqlite2", "sqlite3",
     // Keys and certificates with keys.
     "agekey", "asc", "bcfks", "gpg", "jceks", "jks", "key", "keystore", "keytab", "kirbi", "ovpn", "p12", "p8", "pem", "pfx",
@@ -25,7 +25,7 @@ const KINDS: [&str; 43] = [
     "env", "htpasswd", "netrc", "tfstate", "tfvars",
 ];
 
-/// Words of a name that say what is inside.
+/// Words in the name of a file with secrets.
 #[rustfmt::skip]
 const WORDS: [&str; 28] = [
     "apikey", "apikeys", "cookies", "credential", "credentials", "creds", "gshadow", "htpasswd", "keyring", "keychain",
@@ -33,7 +33,7 @@ const WORDS: [&str; 28] = [
     "secret", "secrets", "shadow", "sudoers", "token", "tokens", "vault", "wallet",
 ];
 
-/// Words that say it together.
+/// Pairs of words in the name of a file with secrets.
 const PAIRS: [(&str, &str); 5] = [
     ("api", "key"),
     ("access", "key"),
@@ -53,21 +53,21 @@ const NAMED: [&str; 7] = ["cfg", "ini", "json", "lock", "toml", "yaml", "yml"];
 /// Algorithms after which keys are named: `id_ecdsa`, `deploy_ed25519`.
 const ALGORITHMS: [&str; 5] = ["dsa", "ecdsa", "ed25519", "rsa", "xmss"];
 
-/// What copies of a file have behind its name.
+/// Extensions that a copy adds to the name.
 #[rustfmt::skip]
 const COPIES: [&str; 22] = [
     "7z", "backup", "bak", "bk", "br", "bz2", "copy", "dist", "gz", "lz4", "new", "old", "orig", "prev", "save", "swo", "swp",
     "tar", "tmp", "xz", "zip", "zst",
 ];
 
-/// Pictures, sound, film and print: they are about a token or a password, and are none.
+/// Pictures, sound, video and print. They may be about a token or a password, but do not store one.
 #[rustfmt::skip]
 const SHOWN: [&str; 19] = [
     "avif", "bmp", "gif", "heic", "jpeg", "jpg", "m4a", "mkv", "mov", "mp3", "mp4", "oga", "ogg", "opus", "pdf", "png", "svg",
     "webm", "webp",
 ];
 
-/// Whether a directory of this path is one for secrets.
+/// Whether a directory of this path is a directory with secrets.
 pub(super) fn in_secret_directory(path: &Path) -> bool {
     let parent = path.parent().into_iter();
     names(parent.flat_map(Path::components)).any(|name| DIRECTORIES.contains(&&*name))
@@ -85,7 +85,7 @@ fn names<'a>(components: impl Iterator<Item = Component<'a>>) -> impl Iterator<I
     })
 }
 
-/// Whether the name is that of a file with secrets in it, or of a copy of one.
+/// Whether this is the name of a file with secrets, or of a copy of one.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_lowercase();
     let name = original(&name);
@@ -103,11 +103,11 @@ pub(super) fn is_secret(name: &str) -> bool {
         .split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .collect();
-    let speaks_of_secrets = words.iter().any(|word| WORDS.contains(word))
+    let names_a_secret = words.iter().any(|word| WORDS.contains(word))
         || words
             .windows(2)
             .any(|pair| PAIRS.contains(&(pair[0], pair[1].trim_end_matches('s'))));
-    speaks_of_secrets && !SHOWN.contains(&last)
+    names_a_secret && !SHOWN.contains(&last)
 }
 
 /// Names such as `id_rsa`, `id_ed25519_sk`, `ssh_host_ecdsa_key` and `deploy-rsa`.
@@ -118,7 +118,7 @@ fn is_key(stem: &str) -> bool {
     stem.starts_with("ssh_host_") || named || (first == Some("identity") && words.next().is_none())
 }
 
-/// The name without what backups, editors and databases put behind it.
+/// The name without the suffixes of backups, editors and databases.
 fn original(name: &str) -> &str {
     let mut name = name;
     loop {

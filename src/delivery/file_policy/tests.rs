@@ -5,7 +5,7 @@ use crate::delivery::file_policy::*;
 
 const LONGEST: u64 = 1000;
 
-/// A directory with a hidden root in it, and what lies beside that.
+/// A directory with a hidden root in it, and files beside the root.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -40,7 +40,7 @@ fn may(path: &Path, roots: &[PathBuf], private: &[PathBuf]) -> Result<String, St
     open_to_send(path, &rules).map(|opened| opened.name)
 }
 
-/// What a person reads of a file that is missing or refused.
+/// The text about a file that is missing or refused.
 fn refused(path: &Path) -> Result<String, String> {
     let name = path.file_name().unwrap().to_str().unwrap();
     Err(format!("{name} is not sent: {REFUSED}."))
@@ -76,10 +76,13 @@ fn what_is_no_file_or_empty_or_too_large_is_refused_in_a_sentence() {
         "l.png is not sent: it is larger than 1 kB, the most that can be sent.",
     );
     std::fs::create_dir(place.path(".hermes/d")).unwrap();
-    refused(&place.path(".hermes/d"), "d is not sent: it is no file.");
+    refused(
+        &place.path(".hermes/d"),
+        "d is not sent: not a regular file.",
+    );
     let pipe = place.path(".hermes/p");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    refused(&pipe, "p is not sent: it is no file.");
+    refused(&pipe, "p is not sent: not a regular file.");
     refused(
         Path::new("a.png"),
         "a.png is not sent: its path does not begin at the root or at your home.",
@@ -125,13 +128,13 @@ fn a_link_is_not_followed_and_a_second_name_is_refused() {
     ] {
         assert_eq!(place.may(&link), refused(&link));
     }
-    // The kernel's links to what is open, and to what a process sees.
+    // The kernel's links to open files, and to the root of a process.
     let open = File::open(&inside).unwrap();
     let by_descriptor = by_descriptor(&open);
     assert_eq!(place.may(&by_descriptor), refused(&by_descriptor));
     let by_process = Path::new("/proc/self/root").join(inside.strip_prefix("/").unwrap());
     assert_eq!(place.may(&by_process), refused(&by_process));
-    // A root may be a link, and so may a directory that stays inside.
+    // A root may be a link, and so may a directory whose target stays inside.
     symlink(place.path(".hermes"), place.path("root")).unwrap();
     let by_root = place.path("root/b.png");
     assert_eq!(

@@ -8,7 +8,7 @@ fn found(reply: &str) -> (String, Vec<String>) {
     (rest, paths.collect())
 }
 
-/// That this reply is these words and these files.
+/// Asserts that the reply has this text and these files.
 fn is(reply: &str, rest: &str, paths: &[&str]) {
     let expected = (
         rest.to_owned(),
@@ -17,7 +17,7 @@ fn is(reply: &str, rest: &str, paths: &[&str]) {
     assert_eq!(found(reply), expected, "{reply}");
 }
 
-/// That nothing in it is a file.
+/// Asserts that the reply names no file.
 fn is_left_alone(reply: &str) {
     is(reply, reply, &[]);
 }
@@ -35,7 +35,7 @@ fn a_tag_anywhere_in_a_line_is_a_file_and_no_words() {
         &["/a/b.tar.gz", "/a/c.d/e"],
     );
     is("MEDIA:/a.pngMEDIA:/b.xyz", "", &["/a.png", "/b.xyz"]);
-    // What closes one does not open the next.
+    // The end of one does not open the next.
     is(
         "*MEDIA:/a.png*MEDIA:/b.png* x",
         "* x",
@@ -183,7 +183,7 @@ proptest! {
         prop_assert_eq!(produced(&reply), (reply, Vec::new()));
     }
 
-    /// Whatever an agent says: no panic, only paths that may be opened, each once, and nothing without one is changed.
+    /// For every reply: no panic, each path once, only valid paths, and no change to a reply without one.
     #[test]
     fn nothing_an_agent_says_breaks_it(pieces in prop::collection::vec(
         prop_oneof![

@@ -1,4 +1,4 @@
-//! Stage `answered`: the agent gets the whole transcript and a notice of what happened; both it and the reply are kept.
+//! Stage `answered`: asks the agent with the whole transcript and a notice of the handoff, and stores notice and reply.
 
 use std::time::Duration;
 
@@ -20,8 +20,9 @@ use crate::store::retry_while_busy;
 use crate::store::{Answer, Claim, HeldBy, Store, StoreError, TurnLease, TurnStart};
 use crate::turn::{SessionLock, Streamed, TurnError, WaitOutcome};
 
-/// What stands behind the reply in a thread that may be the second of its name.
-const MAYBE_ANOTHER: &str = "\n\n(I was interrupted while I opened this thread. An empty one of the same name may stand beside it.)";
+/// Follows the reply in a thread that may be the second of its name.
+const MAYBE_ANOTHER: &str = "\n\n(I was interrupted while I opened this thread. \
+                             There may be an empty one of the same name.)";
 
 pub(in crate::handoff) async fn run(
     context: &Context,
@@ -42,18 +43,23 @@ pub(in crate::handoff) async fn run(
     let (mut session, mut transcript) = briefing(context, id).await?;
     let notice = notice(&session.name(), &claim.handoff);
     let platform = &claim.handoff.platform;
-    let (agent, scribe) = context
+    let (agent, transcript_writer) = context
         .turns
         .agent_of(&session.id, platform)?
         .map_err(failed)?;
-    let is_shared = |shared: &TurnLease| shared.scribe() == scribe && shared.is_begun();
+    let is_shared =
+        |shared: &TurnLease| shared.transcript_writer() == transcript_writer && shared.is_begun();
     let shared_before = lock.shared().is_some_and(is_shared);
     if !shared_before {
-        lock.share(context.store.turn_lease(&session.id, platform, scribe));
+        lock.share(
+            context
+                .store
+                .turn_lease(&session.id, platform, transcript_writer),
+        );
     }
     let begun = begin(context, &lock, &session.id, &notice, cancel, slot).await?;
     if !shared_before && context.store.has_turn_leases()? {
-        // Another program may have had a turn meanwhile.
+        // Another program may have run a turn meanwhile.
         (session, transcript) = briefing(context, id).await?;
     }
     let store = &lock.store(&context.store);
@@ -72,7 +78,7 @@ pub(in crate::handoff) async fn run(
         to: destination.clone(),
         draining: context.shutdown.draining.clone(),
     };
-    let reply = match before(context, store, &session.id, &notice, begun).await? {
+    let reply = match earlier_reply(context, store, &session.id, &notice, begun).await? {
         Some(reply) => reply,
         None => {
             let (done, streamed) = (CancellationToken::new(), Streamed::default());
@@ -97,8 +103,8 @@ pub(in crate::handoff) async fn run(
     let reply = match reply {
         Ok(reply) => reply,
         Err(error) => {
-            // What the agent wrote of it itself is no part of a conversation that has not moved.
-            if scribe == TranscriptWriter::Agent {
+            // The conversation has not moved, so the rows that the agent wrote for this turn do not belong to it.
+            if transcript_writer == TranscriptWriter::Agent {
                 claim.notice_stays = !retract(context, &session.id).await?;
             }
             return Err(error);
@@ -118,11 +124,11 @@ pub(in crate::handoff) async fn run(
         notice,
         reply: reply.clone(),
         deliveries: context.outbox.reply_messages(&to, &text, cwd).await,
-        scribe,
+        transcript_writer,
     };
     let recorded = tokio::select! {
         () = context.before(HandoffStage::Answered) => {
-            // The answer is paid for. A locked or full database delays its commit; the agent is not asked again.
+            // The answer is paid for. A locked or full database delays its commit, and the agent is not asked again.
             let record = || store.record_answer(claim, answer.clone());
             retry_while_busy(cancel, record).await.map_err(unrecorded)
         }
@@ -131,8 +137,8 @@ pub(in crate::handoff) async fn run(
     let recorded = match recorded {
         Ok(recorded) => recorded,
         Err(error) => {
-            // The journal does not know the agent's rows, so the rollback does not find them.
-            if scribe == TranscriptWriter::Agent {
+            // The journal does not know the agent's rows, so the rollback would not find them.
+            if transcript_writer == TranscriptWriter::Agent {
                 claim.notice_stays = !retract(context, &session.id).await?;
             }
             return Err(error);
@@ -145,20 +151,20 @@ pub(in crate::handoff) async fn run(
     Ok(())
 }
 
-/// Takes what the agent wrote of the turn out of the transcript, however long the database is locked. False: it stays.
+/// Takes the agent's rows of the turn out of the transcript. Waits while the database is locked. False: they stay.
 async fn retract(context: &Context, session_id: &str) -> Result<bool, StageError> {
     let never = CancellationToken::new();
     let retract = || context.store.retract_turn(session_id);
     let retracted = retry_while_busy(&never, retract).await?;
     if !retracted {
         tracing::warn!(
-            "the handoff's notice is not found in the compacted transcript; nothing is taken out"
+            "notice of the handoff not found in the compacted transcript, nothing retracted"
         );
     }
     Ok(retracted)
 }
 
-/// Takes out what the agent wrote for a daemon that died before it could do so.
+/// Takes out the agent's rows of a daemon that died before it could do so.
 pub(in crate::handoff) async fn retract_left(
     context: &Context,
     claim: &mut Claim,
@@ -174,7 +180,7 @@ async fn briefing(context: &Context, id: &str) -> Result<(Session, Transcript), 
     briefing.ok_or_else(|| StageError::Failed(format!("session {id} is gone")))
 }
 
-/// Begins the turn when no other program has one of this conversation. A handoff that waits gives its place to others.
+/// Begins the turn when no other program has a turn of this conversation. Gives up its slot while it waits.
 async fn begin(
     context: &Context,
     lock: &SessionLock,
@@ -197,7 +203,7 @@ async fn begin(
     let store = lock.store(&context.store);
     let begin = || async {
         match lock.shared() {
-            Some(shared) if shared.scribe() == TranscriptWriter::Agent => {
+            Some(shared) if shared.transcript_writer() == TranscriptWriter::Agent => {
                 store
                     .begin_turn(session_id, notice, TranscriptWriter::Agent)
                     .await
@@ -206,9 +212,9 @@ async fn begin(
             None => Ok(TurnStart::Ask(None)),
         }
     };
-    let tell = |_: &HeldBy, _: Duration| slot.give_up();
+    let on_wait = |_: &HeldBy, _: Duration| slot.give_up();
     let turns = &context.turns;
-    let begun = match turns.when_free(lock, cancel, quit, tell, begin).await? {
+    let begun = match turns.when_free(lock, cancel, quit, on_wait, begin).await? {
         WaitOutcome::Begun(begun) => begun,
         WaitOutcome::Quit => return Err(stopped()),
         WaitOutcome::StillHeld(by) => {
@@ -224,7 +230,7 @@ async fn begin(
     }
 }
 
-/// A lost lease ends the handoff, as any other failure of its turn.
+/// A lost turn lease fails the handoff, like every failure of its turn.
 fn unrecorded(error: StoreError) -> StageError {
     match error {
         StoreError::TurnLost => StageError::Failed(TurnError::Lost.to_string()),
@@ -239,9 +245,9 @@ fn failed(error: TurnError) -> StageError {
     }
 }
 
-/// For an agent that writes the rows itself: the answer that it gave to a daemon which did not live to see it. What it only
-/// began is taken back, and it is asked again.
-async fn before(
+/// The reply that an agent gave to a daemon that died before it was recorded, if the agent writes the rows itself. An
+/// unfinished turn is retracted, and `None` makes the caller ask again.
+async fn earlier_reply(
     context: &Context,
     store: &Store,
     session_id: &str,
@@ -260,12 +266,12 @@ async fn before(
     }
 }
 
-/// Makes the notice of each handoff its own, so that it is found again in a transcript that was compacted.
+/// Makes the notice of each handoff unique, so that it can be found in a compacted transcript.
 fn mark(id: i64) -> String {
     format!("(handoff {id})")
 }
 
-/// What the agent is told.
+/// The message to the agent.
 fn notice(session: &str, handoff: &Handoff) -> String {
     let (platform, mark) = (&handoff.platform, mark(handoff.id));
     let mut text = format!(

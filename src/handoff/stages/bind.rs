@@ -1,4 +1,4 @@
-//! Stage `bound`: the chat is put on this session, under the key that the person's next message there will have.
+//! Stage `bound`: binds the chat to this session, under the key of the person's next message there.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::handoff::worker::Slot;
 use crate::store::Claim;
 use crate::turn::SessionLock;
 
-/// How often a chat that another handoff is at is looked at again. The end of a handoff in this daemon is noticed at once.
+/// How often to check a chat that another handoff uses. The end of a handoff in this daemon is noticed at once.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 pub(in crate::handoff) async fn run(
@@ -26,14 +26,14 @@ pub(in crate::handoff) async fn run(
     if context.keys.lacks_person(&source) {
         let name = &source.platform;
         return Err(StageError::Failed(format!(
-            "the home channel is a group in which each person has a session of their own, and nobody knows whose this is: \
+            "the home channel is a group in which each person has a session of their own, and its owner is not known: \
              set platforms.{name}.owner, or let allowed users say /sethome there with platforms.{name}.trusted = \"allowed_users\""
         )));
     }
     let key = session_key(&source, &context.keys);
     context.before(HandoffStage::Bound).await;
     loop {
-        // Listens before it looks, so that no end is missed.
+        // Subscribes before it checks, so that no end is missed.
         let ends = slot.ends();
         let mut ended = pin!(ends.notified());
         ended.as_mut().enable();
@@ -64,8 +64,8 @@ pub(in crate::handoff) async fn run(
     Ok(())
 }
 
-/// The lease of the turn that follows, if nothing is in its way: then the transaction of the binding takes it among all
-/// programs too. `None`: the next stage waits for it.
+/// The lock for the turn that follows, if it is free. The transaction of the binding then also takes the turn lease,
+/// which other programs see. `None`: the next stage waits for it.
 fn free_lease(context: &Context, handoff: &Handoff) -> Result<Option<SessionLock>, StageError> {
     let (store, turns) = (&context.store, &context.turns);
     if !store.has_turn_leases()? {
@@ -77,7 +77,7 @@ fn free_lease(context: &Context, handoff: &Handoff) -> Result<Option<SessionLock
     let (Ok(agent), Some(mut lock)) = (chosen, turns.try_lock(id)?) else {
         return Ok(None);
     };
-    // The binding makes the session one of this platform.
-    lock.share(store.turn_lease(id, platform, agent.scribe(platform)));
+    // The binding moves the session to this platform.
+    lock.share(store.turn_lease(id, platform, agent.transcript_writer(platform)));
     Ok(Some(lock))
 }

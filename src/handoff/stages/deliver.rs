@@ -1,11 +1,11 @@
-//! Sends the reply to the chat, by way of the ledger. That it arrived is recorded when the handoff is settled.
+//! Sends the reply to the chat through the ledger. The next step, `settle`, records that it arrived.
 
 use tokio_util::sync::CancellationToken;
 
 use crate::delivery::file_note;
 use crate::delivery::{DeliverError, Interrupts, deliver};
 use crate::handoff::pipeline::{Context, StageError};
-use crate::platform::RetryPolicy;
+use crate::platform::{Priority, RetryPolicy};
 use crate::store::{Claim, DeliveryState};
 
 pub(in crate::handoff) async fn run(
@@ -28,15 +28,15 @@ pub(in crate::handoff) async fn run(
             &context.store,
             platform.as_ref(),
             delivery,
-            RetryPolicy::Few,
+            (RetryPolicy::Few, Priority::HandoffReply),
             &context.metrics,
             interrupts,
         );
         let id = match (delivered.await, &delivery.extra.file) {
             (Ok(id), _) => id,
-            // A file that cannot be sent does not undo what was said.
+            // The text was sent, so a file that cannot be sent does not fail the handoff.
             (Err(DeliverError::Failed { reason, .. }), Some(file)) => {
-                tracing::warn!(reason, "a file of the reply could not be sent");
+                tracing::warn!(reason, "file of the reply not sent");
                 let note = file_note(delivery, file, &reason);
                 let noted = context.store.delivery_failed(delivery.id, &reason, note);
                 if let Some(note) = noted.await? {
@@ -47,7 +47,7 @@ pub(in crate::handoff) async fn run(
             }
             (Err(error), _) => return Err(failed(error)),
         };
-        // The claim knows what it has sent, whatever becomes of the database: this stage may begin again.
+        // The claim remembers what it has sent, because a database error may repeat this step.
         delivery.state = DeliveryState::Sent;
         delivery.message_id = Some(id.clone());
         sent.push((delivery.id, id));
@@ -61,6 +61,9 @@ fn failed(error: DeliverError) -> StageError {
         DeliverError::Store(e) => StageError::from(e),
         DeliverError::Cancelled => StageError::Cancelled,
         DeliverError::Stopping => StageError::Stopping,
+        closed @ DeliverError::WindowClosed { .. } => StageError::Failed(format!(
+            "the reply was ready, but {closed}. Write there first, then hand off again"
+        )),
         failed @ (DeliverError::Failed { .. }
         | DeliverError::Gone { .. }
         | DeliverError::Unauthorized(_)) => {

@@ -1,4 +1,4 @@
-//! The stages of a handoff, one file each. A stage commits its evidence before the next one starts.
+//! The steps of a handoff, one file each. `pipeline` runs them in order.
 
 pub(super) mod answer;
 pub(super) mod bind;

@@ -1,4 +1,4 @@
-//! Stages `delivered` and `settled`: the reply is in the chat, and the row says completed.
+//! Stages `delivered` and `settled`: records that the reply is in the chat, and sets the row to `completed`.
 
 use crate::domain::HandoffStage;
 use crate::handoff::pipeline::{Context, StageError};

@@ -13,7 +13,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     }]],
     enabled_by: &[&["token"]],
     access: AccessRules {
-        // A private chat has the id of its channel, not of its person.
+        // The id of a private chat is the id of a channel, not of a person.
         is_private_chat: |_| false,
         groups: GroupRule::All,
         offers_pairing: true,

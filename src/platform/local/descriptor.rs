@@ -3,7 +3,7 @@ use crate::config::platform_settings::{
 };
 use crate::config::{AccessRules, GroupRule, MessageLimits, PlatformDescriptor, SettingSpec};
 
-/// The socket decides who writes there, and Hermes does not know this platform.
+/// The control socket checks access, and Hermes does not know this platform, so it has few settings.
 pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     name: super::NAME,
     thread_word: "thread",

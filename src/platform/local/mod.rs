@@ -1,4 +1,4 @@
-//! The embedded platform: its chats live in the store and are read and written with `hermesctl attach`.
+//! The embedded platform. Its chats are in the store. `hermesctl attach` reads and writes them.
 
 mod descriptor;
 
@@ -44,7 +44,7 @@ pub fn source(chat_id: &str, thread_id: Option<&str>) -> Source {
     source
 }
 
-pub fn told(message: &LocalMessage) -> Event {
+pub fn message_event(message: &LocalMessage) -> Event {
     Event::LocalMessage {
         id: message.id,
         chat_id: message.chat_id.clone(),
@@ -120,7 +120,7 @@ impl Platform for Local {
             .send_local(to, what.text, send_key)
             .await
             .map_err(explain)?;
-        self.bus.publish(told(&message));
+        self.bus.publish(message_event(&message));
         Ok(message.id.to_string())
     }
 }

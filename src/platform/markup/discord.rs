@@ -1,4 +1,4 @@
-//! Discord's own Markdown.
+//! Writes Discord's own Markdown.
 
 use super::lines::{Content, Line, lines};
 use super::marks::{self, LEVELS, Mark, Marks, Neighbours, break_backticks};
@@ -10,8 +10,9 @@ const DIALECT: Dialect = Dialect {
     heading_levels: 3,
 };
 
-/// Headings deeper than the third level are bold, tables are aligned columns in a block of code, images are links. Text that
-/// Discord would read as formatting is escaped. Mentions stay: `allowed_mentions` of the message decides about them.
+/// Headings deeper than the third level are bold, tables are aligned columns in a block of code, images are links. Text
+/// that Discord would read as formatting is escaped. Mentions stay: `allowed_mentions` of the message decides about
+/// them.
 pub fn write(text: &StyledText) -> String {
     let runs = text.in_dialect(&DIALECT);
     let lines: Vec<String> = lines(&runs).iter().map(write_line).collect();
@@ -140,7 +141,7 @@ fn escape_target(target: &str) -> String {
     out
 }
 
-/// An address of a web page stays as it is: Discord finds it, and would take a backslash for a part of it.
+/// The address of a web page stays unescaped. Discord makes it a link, and would include a backslash in it.
 fn escape(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The nesting of tags and the escapes of HTML.
+//! Nests the tags and escapes the text of HTML, for Telegram and Matrix.
 
 use super::styled::{Code, Run, Style, is_blank};
 
@@ -14,7 +14,7 @@ pub(super) enum Tag<'a> {
 
 /// The tags of a vendor.
 pub(super) trait Html {
-    /// How many tags there can be around a text.
+    /// The most tags around a text.
     const LEVELS: usize;
 
     /// The tag that a style has at a level, from the outside in.
@@ -25,7 +25,7 @@ pub(super) trait Html {
     fn close(tag: &Tag) -> &'static str;
 }
 
-/// Tags are made of styles, so they are closed in order, whatever the source was. Blank text has no tags.
+/// Tags come from styles, so they are closed in order for every source. Blank text has no tags.
 pub(super) fn write<H: Html>(runs: &[Run], out: &mut String) {
     write_level::<H>(runs, 0, out);
 }

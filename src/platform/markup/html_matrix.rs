@@ -1,4 +1,4 @@
-//! The HTML of Matrix messages: the format `org.matrix.custom.html`.
+//! Writes the HTML of Matrix messages: the format `org.matrix.custom.html`.
 
 use super::html::{self, Html, Tag, escape, open_link};
 use super::lines::{Content, Line, lines};
@@ -11,8 +11,8 @@ const DIALECT: Dialect = Dialect {
     heading_levels: 0,
 };
 
-/// Headings are bold, lists and rules are text, tables are aligned columns in a block of code. A text of one paragraph has
-/// no tags for it.
+/// Headings are bold, lists and rules are text, tables are aligned columns in a block of code. A text of one paragraph
+/// has no tags for it.
 pub fn write(text: &StyledText) -> String {
     let runs = text.in_dialect(&DIALECT);
     let lines = lines(&runs);

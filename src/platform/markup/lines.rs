@@ -1,4 +1,4 @@
-//! Styled text line by line, for formats in which a line is the largest unit.
+//! Splits styled text into lines, for formats in which a line is the largest unit.
 
 use super::styled::{Code, Run, is_blank};
 

@@ -1,8 +1,8 @@
-//! The nesting of marks, for formats that put marks around words: Slack, WhatsApp and Discord.
+//! Nests marks, for formats that put marks around words: Slack, WhatsApp and Discord.
 
 use super::styled::{Run, Style, is_blank};
 
-/// It has no width. It keeps a mark apart from a letter, or two backticks from a third.
+/// A character without width. It separates a mark from a letter, or two backticks from a third.
 pub(super) const ZERO_WIDTH_SPACE: char = '\u{200b}';
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -37,7 +37,8 @@ pub(super) trait Marks {
     /// Writes text without a mark of its own.
     fn text(text: &str) -> String;
 
-    /// Puts a mark around `text`, which has no white space at its ends. Code is still raw text, any other text is written.
+    /// Puts a mark around `text`, which has no white space at its ends. Code is still raw text, any other text is
+    /// written.
     fn wrap(mark: Mark, text: &str, beside: Neighbours) -> String;
 }
 

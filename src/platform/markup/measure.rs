@@ -1,4 +1,4 @@
-//! How a platform counts the length of a text.
+//! Measures the length of a text as a platform counts it.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {

@@ -1,5 +1,5 @@
-//! Markdown for chat platforms. It is parsed once into [`StyledText`], which each writer turns into the format of a vendor.
-//! Long Markdown is cut into pieces first, so each piece is complete in itself.
+//! Converts Markdown for chat platforms. It is parsed once into [`StyledText`], and each writer turns that into the
+//! format of a vendor. Long Markdown is split first, so each piece is complete in itself.
 
 pub mod discord;
 mod html;

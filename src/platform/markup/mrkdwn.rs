@@ -1,4 +1,4 @@
-//! Slack's mrkdwn.
+//! Writes Slack's mrkdwn.
 
 use super::lines::{Content, Line, lines};
 use super::marks::{self, LEVELS, Mark, Marks, Neighbours, ZERO_WIDTH_SPACE, break_backticks};
@@ -10,10 +10,11 @@ const DIALECT: Dialect = Dialect {
     heading_levels: 0,
 };
 
-/// Headings are bold, tables are aligned columns in a block of code. Code in a quote leaves the quote: Slack has none there.
+/// Headings are bold, tables are aligned columns in a block of code. Code in a quote leaves the quote: Slack has none
+/// there.
 ///
-/// `&`, `<` and `>` are escaped, so no text can mention a person, a channel or everyone. Slack has no escape for its marks:
-/// a text like `*a*`, which the source has escaped, is bold.
+/// `&`, `<` and `>` are escaped, so no text can mention a person, a channel or everyone. Slack has no escape for its
+/// marks: a text like `*a*`, which the source has escaped, is bold.
 pub fn write(text: &StyledText) -> String {
     let runs = text.in_dialect(&DIALECT);
     let lines: Vec<String> = lines(&runs).iter().map(write_line).collect();

@@ -1,4 +1,4 @@
-//! From Markdown to styled text.
+//! Parses Markdown into styled text.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -61,7 +61,7 @@ struct Quote {
 struct OpenLink {
     number: usize,
     target: Arc<str>,
-    /// The text that there is so far.
+    /// The text so far.
     label: String,
 }
 
@@ -267,7 +267,7 @@ impl<'a> Layout<'a> {
         self.gap = self.gap.max(lines);
     }
 
-    /// Writes the line ends that are due. They belong to the quotes that go on behind them.
+    /// Writes the pending line ends. They belong to the quotes that continue after them.
     fn end_lines(&mut self) {
         let gap = std::mem::take(&mut self.gap);
         let mut style = self.style_of_block();
@@ -300,7 +300,7 @@ impl<'a> Layout<'a> {
         self.in_line = true;
     }
 
-    /// How many lists there are within the outermost quote.
+    /// The number of lists within the outermost quote.
     fn levels(&self) -> usize {
         let outside = self.quotes.first().map_or(0, |quote| quote.lists);
         self.lists.len() - outside
@@ -354,7 +354,7 @@ impl<'a> Layout<'a> {
         self.break_block();
     }
 
-    /// An image within a link leads where the link leads, and the other way round.
+    /// If a link contains an image, or an image a link, the outer one gives the target.
     fn start_link(&mut self, target: &str) {
         if self.link.is_some() {
             self.links_within += 1;
@@ -390,7 +390,7 @@ impl<'a> Layout<'a> {
         self.link = None;
     }
 
-    /// Definitions that no link uses may be those of links in an earlier piece.
+    /// Shows definitions that no link uses, since links in an earlier piece may use them.
     fn show_definitions(&mut self, spans: impl Iterator<Item = Range<usize>>) {
         self.break_lines(2);
         for span in spans {
@@ -411,7 +411,7 @@ fn without_blank_ends(text: &str) -> &str {
     &text[first_line..]
 }
 
-/// The first word behind the fence, if it can be the name of a language.
+/// The first word after the fence, if it can be the name of a language.
 fn language(kind: &CodeBlockKind) -> Option<Arc<str>> {
     let CodeBlockKind::Fenced(info) = kind else {
         return None;

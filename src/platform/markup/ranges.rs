@@ -1,4 +1,4 @@
-//! Plain text with a list of styled ranges, as signal-cli sends it.
+//! Writes plain text with a list of styled ranges, as signal-cli accepts it.
 
 use std::fmt;
 
@@ -27,8 +27,8 @@ impl fmt::Display for StyleRange {
     }
 }
 
-/// The text and its ranges in order. The styles are BOLD, ITALIC, STRIKETHROUGH and MONOSPACE. Ranges of one style do not
-/// overlap. Headings are bold, links are `label (target)`, quoted lines begin with `> `.
+/// The text and its ranges in order. The styles are BOLD, ITALIC, STRIKETHROUGH and MONOSPACE. Ranges of one style do
+/// not overlap. Headings are bold, links are `label (target)`, quoted lines begin with `> `.
 pub fn write(text: &StyledText) -> (String, Vec<StyleRange>) {
     let runs = text.in_dialect(&DIALECT);
     let mut out = Output::default();

@@ -7,15 +7,15 @@ use super::Measure;
 /// A writer shows at most twice the length of the source and this much more.
 pub(super) const SLACK: usize = 64;
 
-/// Markdown after parsing. Headings, lists, tables and rules are laid out as text. A writer turns it into the format of a
-/// vendor.
+/// Markdown after parsing. Headings, lists, tables and rules are laid out as text. A writer turns it into the format of
+/// a vendor.
 #[derive(Debug, Clone)]
 pub struct StyledText {
     pub(super) source: String,
     pub(super) runs: Runs,
 }
 
-/// How a stretch of text looks.
+/// The style of a part of a text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Style {
     /// The numbers of the quotes around it, from the outside in. Two quotes in a row have different numbers.
@@ -27,7 +27,7 @@ pub(super) struct Style {
     pub(super) italic: bool,
     pub(super) strikethrough: bool,
     pub(super) code: Option<Code>,
-    /// It is the bullet or the number of a list's item.
+    /// The text is the bullet or the number of a list's item.
     pub(super) list_marker: bool,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Link {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum LinkPart {
     Label,
-    /// The target in parentheses behind the label, for platforms that do not open the link.
+    /// The target in parentheses after the label, for platforms that do not open the link.
     Address,
 }
 
@@ -71,9 +71,9 @@ pub(super) struct Dialect {
 impl StyledText {
     /// The text as a dialect can express it, without blank lines at both ends.
     ///
-    /// A text that would show nothing stays as its source. So does a text that would be longer than twice its source and
-    /// [`SLACK`]. Texts grow when a table pads its cells, a list indents its lines or counts to numbers with more digits,
-    /// blocks get blank lines between them, or many links show the same target.
+    /// A text that would show nothing stays as its source. So does a text that would be longer than twice its source
+    /// and [`SLACK`]. Texts grow when a table pads its cells, a list indents its lines or counts to numbers with more
+    /// digits, blocks get blank lines between them, or many links show the same target.
     pub(super) fn in_dialect(&self, dialect: &Dialect) -> Vec<Run> {
         let mut runs = Runs::default();
         let number = |run: &Run| run.style.link.as_ref().map(|link| link.number);
@@ -138,7 +138,7 @@ impl Style {
     }
 }
 
-/// Neighbours have different styles.
+/// Adjacent runs have different styles.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Runs(pub(super) Vec<Run>);
 

@@ -1,4 +1,4 @@
-//! Tables as aligned columns of text.
+//! Lays out tables as aligned columns of text.
 
 use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
@@ -40,7 +40,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// One long cell makes every row as wide. A table that would be more than twice as long as its source is its source.
+    /// One long cell widens every row. A table that would be more than twice as long as its source stays as its source.
     pub(super) fn text(&self) -> String {
         self.aligned(2 * Measure::Utf16.length(self.source))
             .unwrap_or_else(|| self.source.to_owned())

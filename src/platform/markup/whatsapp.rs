@@ -1,4 +1,4 @@
-//! The format of WhatsApp messages.
+//! Writes the format of WhatsApp messages.
 
 use super::lines::{Content, Line, lines};
 use super::marks::{self, LEVELS, Mark, Marks, Neighbours, ZERO_WIDTH_SPACE, break_backticks};
@@ -10,8 +10,8 @@ const DIALECT: Dialect = Dialect {
     heading_levels: 0,
 };
 
-/// Headings are bold, links are `label (target)`, tables are aligned columns in a block of code. Code in a quote leaves the
-/// quote. WhatsApp has no escape for its marks: a text like `*a*`, which the source has escaped, is bold.
+/// Headings are bold, links are `label (target)`, tables are aligned columns in a block of code. Code in a quote leaves
+/// the quote. WhatsApp has no escape for its marks: a text like `*a*`, which the source has escaped, is bold.
 pub fn write(text: &StyledText) -> String {
     let runs = text.in_dialect(&DIALECT);
     let lines: Vec<String> = lines(&runs).iter().map(write_line).collect();

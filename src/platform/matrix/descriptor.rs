@@ -34,7 +34,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     ],
     enabled_by: &[&["token"], &["password"]],
     access: AccessRules {
-        // A private chat is a room and has an id of its own.
+        // The id of a private chat is the id of a room, not of a person.
         is_private_chat: |_| false,
         groups: GroupRule::All,
         offers_pairing: true,
@@ -70,14 +70,14 @@ const SETTINGS: &[S] = &[
     REQUIRE_MENTION.default("true"),
     FREE_CHATS.env(&["MATRIX_FREE_RESPONSE_ROOMS"]).hermes_first(&["extra.free_response_rooms"]).hermes(&["free_response_rooms"]),
     THREAD_REQUIRE_MENTION.hermes_first(&["extra.thread_require_mention"]),
-    S::flag("auto_thread", "In rooms the bot answers in a thread. Each thread is a session.").default("true").env(&["MATRIX_AUTO_THREAD"]).hermes(&["auto_thread"]),
-    S::choice("session_scope", &["auto", "room", "thread"], "What a session covers: a room, a thread, or what auto_thread says.").default("auto").env(&["MATRIX_SESSION_SCOPE"]).hermes(&["session_scope"]),
-    S::flag("dm_auto_thread", "In private chats the bot answers in a thread, too.").default("false").env(&["MATRIX_DM_AUTO_THREAD"]),
-    S::flag("dm_mention_threads", "In private chats a mention begins a thread.").default("false").env(&["MATRIX_DM_MENTION_THREADS"]).hermes(&["dm_mention_threads"]),
+    S::flag("auto_thread", "In rooms, the bot answers in a thread. Each thread is a session.").default("true").env(&["MATRIX_AUTO_THREAD"]).hermes(&["auto_thread"]),
+    S::choice("session_scope", &["auto", "room", "thread"], "What a session covers: a room or a thread. With auto, auto_thread decides.").default("auto").env(&["MATRIX_SESSION_SCOPE"]).hermes(&["session_scope"]),
+    S::flag("dm_auto_thread", "In private chats, the bot answers in a thread too.").default("false").env(&["MATRIX_DM_AUTO_THREAD"]),
+    S::flag("dm_mention_threads", "In private chats, a mention begins a thread.").default("false").env(&["MATRIX_DM_MENTION_THREADS"]).hermes(&["dm_mention_threads"]),
     REACTIONS,
     S::text("homeserver", "The address of the homeserver: https://matrix.example.org.").env(&["MATRIX_HOMESERVER"]).hermes(&["extra.homeserver"]),
     S::text("user_id", "The bot's id: @name:server.").env(&["MATRIX_USER_ID"]).hermes(&["extra.user_id"]),
     S::text("device_id", "The id of the device that the bot signs in as.").env(&["MATRIX_DEVICE_ID"]).hermes(&["extra.device_id"]),
     S::secret("token", "The bot's access token.").env(&["MATRIX_ACCESS_TOKEN"]).hermes(&["token"]),
-    S::secret("password", "The bot's password. It counts where there is no token.").env(&["MATRIX_PASSWORD"]).hermes(&["extra.password"]),
+    S::secret("password", "The bot's password. It counts only if there is no token.").env(&["MATRIX_PASSWORD"]).hermes(&["extra.password"]),
 ];

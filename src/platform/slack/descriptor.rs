@@ -19,7 +19,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     ]],
     enabled_by: &[&["token"]],
     access: AccessRules {
-        // A private chat has the id of its channel, not of its person.
+        // The id of a private chat is the id of a channel, not of a person.
         is_private_chat: |_| false,
         groups: GroupRule::All,
         offers_pairing: true,
@@ -54,10 +54,10 @@ const SETTINGS: &[S] = &[
     DM_POLICY,
     ONLY_CHATS.env(&["SLACK_ALLOWED_CHANNELS"]).hermes_first(&["extra.allowed_channels"]).hermes(&["allowed_channels"]),
     REQUIRE_MENTION.default("true"),
-    S::flag("strict_mention", "The bot needs a mention in its threads, too.").default("false").env(&["SLACK_STRICT_MENTION"]).hermes_first(&["extra.strict_mention"]).hermes(&["strict_mention"]),
+    S::flag("strict_mention", "The bot needs a mention in its threads too.").default("false").env(&["SLACK_STRICT_MENTION"]).hermes_first(&["extra.strict_mention"]).hermes(&["strict_mention"]),
     FREE_CHATS.env(&["SLACK_FREE_RESPONSE_CHANNELS"]).hermes_first(&["free_response_channels", "extra.free_response_channels"]),
-    S::flag("reply_in_thread", "In channels the bot answers in a thread. Each thread is a session.").default("true").hermes(&["reply_in_thread", "extra.reply_in_thread"]),
-    S::flag("dm_top_level_threads", "In private chats each message at the top level begins a session.").default("true").hermes(&["extra.dm_top_level_threads_as_sessions"]),
+    S::flag("reply_in_thread", "In channels, the bot answers in a thread. Each thread is a session.").default("true").hermes(&["reply_in_thread", "extra.reply_in_thread"]),
+    S::flag("dm_top_level_threads", "In private chats, each message at the top level begins a session.").default("true").hermes(&["extra.dm_top_level_threads_as_sessions"]),
     ALLOW_BOTS.hermes_first(&["extra.allow_bots"]).hermes(&["allow_bots"]),
     REACTIONS.hermes(&["reactions"]),
     S::text("base_url", "The address of another server with Slack's API: http://host:8080/api."),

@@ -1,5 +1,5 @@
-//! Chats, topics and people of Telegram as sources. What a message says of its place and what a handoff expects of the next
-//! message there must lead to the same key.
+//! Converts Telegram's chats, topics and people to sources. A handoff and the person's next message must get the same
+//! session key.
 
 use serde_json::Value;
 use teloxide_core::types::{
@@ -10,20 +10,20 @@ use crate::domain::{ChatType, Source};
 use crate::domain::{HomeChannel, ThreadOutcome};
 use crate::platform::telegram::NAME;
 
-/// The topic that every forum has. Its messages do not say so, and it is not addressed by it either.
+/// The topic that every forum has. Its messages do not carry this id, and sends must not carry it either.
 pub(super) const GENERAL: &str = "1";
 
-/// Where a message was said, and by whom.
+/// The place and the author of a message.
 pub(super) fn of_message(message: &Message) -> Source {
     of(message, message.from.as_ref())
 }
 
-/// The same for somebody who did something to a message.
+/// The place of a message, with a given person, such as one who pressed a button.
 pub(super) fn of(message: &Message, user: Option<&User>) -> Source {
     let chat = &message.chat;
     let chat_type = chat_type(chat);
     let chat_id = chat.id.0.to_string();
-    // What is posted to a channel is the channel's own word.
+    // The author of a post in a channel is the channel itself.
     let user_id = match user {
         Some(user) => Some(user.id.0.to_string()),
         None if chat_type == ChatType::Group => None,
@@ -58,14 +58,15 @@ fn is_forum(chat: &Chat) -> bool {
     }
 }
 
-/// The topic of a message. Replies outside of topics carry a thread too, which is only what they reply to.
+/// The topic of a message. Replies outside of topics also carry a thread id, which only names the message they reply
+/// to.
 fn thread(message: &Message) -> Option<String> {
     let id = message.thread_id.filter(|_| message.is_topic_message);
     let general = || is_forum(&message.chat).then(|| GENERAL.to_owned());
     id.map(|id| id.0.0.to_string()).or_else(general)
 }
 
-/// What is known of a chat before anything was said there.
+/// The kind of a chat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
     pub(super) chat_type: ChatType,
@@ -73,7 +74,7 @@ pub(super) struct Kind {
 }
 
 impl Kind {
-    /// From what `getChat` says.
+    /// From the answer of `getChat`.
     pub(super) fn of(chat: &Value) -> Kind {
         let chat_type = match chat.get("type").and_then(Value::as_str) {
             Some("private") => ChatType::Dm,
@@ -86,7 +87,7 @@ impl Kind {
         }
     }
 
-    /// The home chat itself, when no fresh topic can be had.
+    /// The home chat itself, if no new topic can be opened.
     pub(super) fn home(self, home: &HomeChannel, reason: String) -> ThreadOutcome {
         let general = self.forum && self.chat_type == ChatType::Group;
         let thread_id = home.thread_id.clone();
@@ -98,7 +99,7 @@ impl Kind {
     }
 }
 
-/// Where the person's next message in the home will come from.
+/// The source of the person's next message in the home.
 pub(super) fn of_home(home: &HomeChannel, opened: &ThreadOutcome) -> Source {
     let guessed = match home.chat_id.starts_with(['-', '@']) {
         true => ChatType::Group,
@@ -136,14 +137,14 @@ pub(super) fn recipient(source: &Source) -> Recipient {
     }
 }
 
-/// The topic to send to: General has to be left out.
+/// The topic to send to. `None` for General, which a send must not name.
 pub(super) fn topic(source: &Source) -> Option<ThreadId> {
     any_topic(source).filter(|_| {
         source.chat_type != ChatType::Group || source.thread_id.as_deref() != Some(GENERAL)
     })
 }
 
-/// The topic to show in that somebody writes: there, General is a topic like any other.
+/// The topic for the typing indicator, which names General like every other topic.
 pub(super) fn any_topic(source: &Source) -> Option<ThreadId> {
     let id = source.thread_id.as_deref()?.parse().ok()?;
     Some(ThreadId(MessageId(id)))
@@ -198,7 +199,7 @@ mod tests {
             }
         }
 
-        /// The person's next message there. A reply outside of topics carries a thread that is none.
+        /// The person's next message there. A reply outside of topics carries a thread id that is no topic.
         fn message(self, chat: &Value, user: u64, topic: i64, reply: Option<i64>) -> Value {
             let mut message =
                 json!({"message_id": 99, "date": 1_700_000_000, "chat": chat, "text": "hello"});
@@ -218,7 +219,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a handoff binds is what the person's next message looks for, wherever the home is.
+        /// A handoff binds the key of the person's next message, in every kind of home.
         #[test]
         fn both_roads_lead_to_one_key(
             spot in prop::sample::select(SPOTS.to_vec()),
@@ -250,7 +251,7 @@ mod tests {
                 },
                 false => kind.home(&home, "no topic".into()),
             };
-            // As the journal gives it back after a restart.
+            // As the journal returns it after a restart.
             let opened = serde_json::from_str(&serde_json::to_string(&opened).unwrap()).unwrap();
             let bound = session_key(&of_home(&home, &opened), &rules);
 

@@ -1,5 +1,5 @@
-//! Calls to the Bot API over HTTP. The answer is taken as it comes: we use little of it, and a field that is new to the SDK
-//! must not make a message that was sent look like one that was not.
+//! Calls the Bot API over HTTP. Answers stay plain JSON, because a field that is new to the SDK must not make a sent
+//! message look like a failed one.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::platform::context::root_cause;
 use crate::platform::telegram::failure::Failure;
 
 const VENDOR: &str = "https://api.telegram.org";
-/// An answer to any call but the long poll and uploads comes within this, or never.
+/// The longest wait for an answer, except for the long poll and uploads.
 const PATIENCE: Duration = Duration::from_secs(50);
-/// How much of a page that is not the Bot API's is shown.
+/// How many characters of a foreign page are shown.
 const SHOWN: usize = 80;
 
 /// The Bot API with a bot's token.
@@ -27,7 +27,7 @@ pub(super) struct Api {
 }
 
 impl Api {
-    /// `base_url` ends before the token, as Hermes has it. The error says what is wrong with it.
+    /// `base_url` ends before the token, as in Hermes' configuration.
     pub(super) fn new(
         client: Client,
         token: &SecretString,
@@ -38,7 +38,7 @@ impl Api {
         let root = Url::parse(root)
             .ok()
             .filter(|url| matches!(url.scheme(), "http" | "https"))
-            .ok_or_else(|| BuildError("platforms.telegram.base_url is not an address".into()))?;
+            .ok_or_else(|| BuildError("platforms.telegram.base_url is not a URL".into()))?;
         Ok(Api {
             client,
             root,
@@ -66,7 +66,7 @@ impl Api {
         read(response).await
     }
 
-    /// A call with a file in it. How long it may take is the caller's to say.
+    /// A call with a file. The caller limits its time.
     pub(super) async fn upload(
         &self,
         method: &str,
@@ -97,7 +97,7 @@ impl Api {
     }
 
     fn method(&self, name: &str) -> Url {
-        // The SDK writes them large, the documentation small. Not every server takes both.
+        // The SDK capitalises method names and the documentation does not. Not every server accepts both.
         let (first, rest) = name.split_at(1);
         let name = format!("{}{rest}", first.to_ascii_lowercase());
         let mut url = self.root.clone();
@@ -107,13 +107,13 @@ impl Api {
         url
     }
 
-    /// The part of every address that is the bot's.
+    /// The part of every address that names the bot.
     fn name(&self) -> String {
         format!("bot{}", self.token.expose_secret())
     }
 }
 
-/// No word for so long.
+/// The failure of a call without an answer.
 pub(super) fn silence(patience: Duration) -> Failure {
     Failure::Network {
         reason: format!("no answer within {} s", patience.as_secs()),
@@ -121,12 +121,11 @@ pub(super) fn silence(patience: Duration) -> Failure {
     }
 }
 
-/// The id of the message that a call has made. Zero stands for one that the answer does not name: it was sent, and cannot be
-/// changed.
+/// The id of the message that a call has sent. `0` if the answer does not name it: such a message cannot be edited.
 pub(super) fn message_id(answer: &Value) -> String {
     let id = answer.get("message_id").and_then(Value::as_i64);
     if id.is_none() {
-        tracing::debug!("a message was sent, and its number is not known");
+        tracing::debug!("message sent, its id is not known");
     }
     id.unwrap_or_default().to_string()
 }
@@ -134,7 +133,7 @@ pub(super) fn message_id(answer: &Value) -> String {
 async fn read(response: Response) -> Result<Value, Failure> {
     let status = response.status();
     if status.is_redirection() {
-        // Where exactly may hold the token.
+        // The whole address may contain the token.
         let to = response.headers().get(reqwest::header::LOCATION);
         let to = to.and_then(|to| response.url().join(to.to_str().ok()?).ok());
         let host = to.as_ref().and_then(|to| {
@@ -173,7 +172,7 @@ fn refusal(answer: &Value, status: u16) -> Failure {
     }
 }
 
-/// What a page begins with, in one line.
+/// The beginning of a page, on one line.
 fn beginning(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(&body[..body.len().min(4 * SHOWN)]);
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -185,7 +184,7 @@ fn beginning(body: &[u8]) -> String {
 pub(super) fn network(error: reqwest::Error) -> Failure {
     Failure::Network {
         reason: root_cause(&error),
-        // Once it was connected, the request may have arrived though its answer did not.
+        // After the connection is made, the request may have arrived although no answer did.
         unsure: !error.is_connect(),
     }
 }

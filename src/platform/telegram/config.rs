@@ -1,4 +1,4 @@
-//! What the settings of Telegram's own table say.
+//! Reads the settings of Telegram's own table.
 
 use std::path::PathBuf;
 use std::time::Duration;

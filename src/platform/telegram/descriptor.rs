@@ -15,7 +15,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     }]],
     enabled_by: &[&["token"]],
     access: AccessRules {
-        // Groups have negative ids, and public channels names.
+        // Ids of groups are negative, and public channels have names.
         is_private_chat: |chat| !chat.starts_with(['-', '@']),
         groups: GroupRule::All,
         offers_pairing: true,
@@ -51,7 +51,7 @@ const SETTINGS: &[S] = &[
     ONLY_CHATS.env(&["TELEGRAM_ALLOWED_CHATS"]).hermes_first(&["allowed_chats", "extra.allowed_chats"]),
     REQUIRE_MENTION.hermes_first(&["require_mention", "extra.require_mention", "/require_mention"]).default("false"),
     FREE_CHATS.env(&["TELEGRAM_FREE_RESPONSE_CHATS"]).hermes_first(&["free_response_chats", "extra.free_response_chats"]),
-    S::integer("messages_per_second", 1, 1000, "The most messages that hermesd sends in a second, to all chats together.").default("25"),
+    S::integer("messages_per_second", 1, 1000, "The limit of messages that hermesd sends per second, to all chats together.").default("30"),
     S::secret("token", "The bot's token.").env(&["TELEGRAM_BOT_TOKEN"]).hermes(&["token"]),
 ];
 

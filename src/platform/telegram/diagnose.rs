@@ -1,4 +1,4 @@
-//! Whether the token, the home channel and the bot's rights are as a handoff needs them.
+//! Checks whether the token, the home channel and the bot's rights are sufficient for a handoff.
 
 use serde_json::Value;
 use teloxide_core::payloads::{GetChatMember, GetWebhookInfo};
@@ -13,8 +13,8 @@ use crate::platform::{Finding, PlatformError};
 const TOKEN: &str = "telegram token";
 const HOME: &str = "telegram home channel";
 const WEBHOOK: &str = "telegram webhook";
-/// What helps against a webhook. Removing it may break the program that set it, so a person has to want it.
-pub(super) const REMOVE_WEBHOOK: &str = "stop the program that set it, or give that a bot of its own; `hermesctl setup telegram --remove-webhook` removes it";
+/// The remedy for a webhook. hermesd does not remove it unasked, because that may break the program that set it.
+pub(super) const REMOVE_WEBHOOK: &str = "stop the program that set it, or give that program its own bot; `hermesctl setup telegram --remove-webhook` removes it";
 const TOPICS: &str = "telegram topics";
 
 impl Telegram {
@@ -32,12 +32,13 @@ impl Telegram {
         };
         let mut found = vec![Finding::good(
             TOKEN,
-            format!("it is {}'s", me.account().name),
+            format!("valid for {}", me.account().name),
         )];
         found.extend(self.webhook_in_the_way().await);
         let Some(home) = home else {
-            let remedy = "say /sethome in the chat that handoffs are to go to, or set platforms.telegram.home_channel";
-            found.push(Finding::doubtful(HOME, "there is none", remedy));
+            let remedy =
+                "say /sethome in the chat for handoffs, or set platforms.telegram.home_channel";
+            found.push(Finding::doubtful(HOME, "not set", remedy));
             return found;
         };
         match self.chat(home).await {
@@ -52,7 +53,7 @@ impl Telegram {
                 found.push(Finding::good(HOME, format!("{name}, {what}")));
                 found.push(self.topics(home, kind, &me).await);
                 if kind.chat_type == ChatType::Group && !kind.forum && home.owner.is_none() {
-                    let detail = "each person has a session of their own in this group, and nobody knows whose home it is";
+                    let detail = "each person has a session of their own in this group, and the owner is not known";
                     let remedy = "set platforms.telegram.owner to the id of the person";
                     found.push(Finding::bad(HOME, detail, remedy));
                 }
@@ -66,20 +67,20 @@ impl Telegram {
         found
     }
 
-    /// A webhook takes all messages: none reaches a poll.
+    /// A webhook receives all messages, so none reaches the long poll.
     async fn webhook_in_the_way(&self) -> Option<Finding> {
         let host = self.webhook_host().await.ok()??;
         let detail = format!("a webhook at {host} takes this bot's messages");
         Some(Finding::bad(WEBHOOK, detail, REMOVE_WEBHOOK))
     }
 
-    /// The host that a webhook of this bot leads to. Its whole address may be a secret.
+    /// The host of this bot's webhook. The whole address may be a secret.
     pub(super) async fn webhook_host(&self) -> Result<Option<String>, PlatformError> {
         let info = self.api.call(GetWebhookInfo::new()).await?;
         let url = info.get("url").and_then(Value::as_str).unwrap_or_default();
         let host = reqwest::Url::parse(url).ok();
         let host = host.and_then(|url| url.host_str().map(str::to_owned));
-        Ok((!url.is_empty()).then(|| host.unwrap_or_else(|| "an odd address".into())))
+        Ok((!url.is_empty()).then(|| host.unwrap_or_else(|| "an invalid address".into())))
     }
 
     async fn topics(&self, home: &HomeChannel, kind: address::Kind, me: &Me) -> Finding {
@@ -89,17 +90,17 @@ impl Telegram {
             ChatType::Dm => Finding::doubtful(
                 TOPICS,
                 format!("private chats with this bot have none: {instead}"),
-                "switch them on at @BotFather (Threads Settings), or leave it so",
+                "switch them on at @BotFather (Threads Settings), if you want topics",
             ),
             ChatType::Channel => Finding::doubtful(
                 TOPICS,
                 format!("a channel has none: {instead}"),
-                "choose a group with topics as the home, or leave it so",
+                "choose a group with topics as the home, if you want topics",
             ),
             _ if !kind.forum => Finding::doubtful(
                 TOPICS,
                 format!("this group has none: {instead}"),
-                "switch them on in the group's settings, or leave it so",
+                "switch them on in the group's settings, if you want topics",
             ),
             _ => match self.may_open_topics(home, me).await {
                 Ok(true) => Finding::good(TOPICS, "the bot may open them"),
@@ -110,7 +111,7 @@ impl Telegram {
                 ),
                 Err(error) => Finding::doubtful(
                     TOPICS,
-                    format!("whether the bot may open any is not known: {error}"),
+                    format!("the bot's right to open topics is not known: {error}"),
                     "try again",
                 ),
             },

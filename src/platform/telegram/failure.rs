@@ -1,34 +1,34 @@
-//! Failures of calls to the Bot API, and what they mean to the rest of the daemon. They are told apart by status, code and the
-//! documented parameters. Where one code stands for several cases, and only there, [`Meaning`] reads the description.
+//! Failures of calls to the Bot API, and their meaning for the rest of the daemon. Status, code and documented
+//! parameters distinguish them. Only if one code has several cases does [`Meaning`] read the description.
 
 use std::time::Duration;
 
 use crate::platform::PlatformError;
 
-/// Why a call brought no result.
+/// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// The Bot API has answered, and refuses.
+    /// The Bot API refuses the call.
     Refused {
-        /// Its `error_code`; the HTTP status where it gives none.
+        /// Its `error_code`, or the HTTP status if it gives none.
         code: u16,
         description: String,
         retry_after: Option<Duration>,
     },
     /// The group has become a supergroup with this id.
     Moved(i64),
-    /// The answer is none of the Bot API's: a proxy, a balancer or a portal stands before it.
+    /// The answer is not from the Bot API, but from a proxy, a balancer or a portal in front of it.
     Foreign { status: u16, beginning: String },
-    /// The server wants the call to go to this host. A redirect is not followed: the address holds the token.
+    /// The server redirects to this host. Redirects are not followed, because the address contains the token.
     Redirected { status: u16, host: String },
     /// No answer, or only a part of one.
     Network { reason: String, unsure: bool },
-    /// The file that is to be sent cannot be read.
+    /// The file to send cannot be read.
     File(String),
 }
 
-/// Cases of one code that only the description tells apart, in the words of the Bot API. `(code, part of the text, case)`; the
-/// comparison ignores case. Everything else goes by the code alone.
+/// Cases that only the description distinguishes: `(code, part of the description, meaning)`. The comparison ignores
+/// case. All other cases depend on the code alone.
 const CASES: [(u16, &str, Meaning); 11] = [
     (400, "message thread not found", Meaning::Gone),
     (400, "topic_deleted", Meaning::Gone),
@@ -40,17 +40,17 @@ const CASES: [(u16, &str, Meaning); 11] = [
     (400, "message is not modified", Meaning::Unchanged),
     (400, "can't parse", Meaning::Format),
     (400, "message is too long", Meaning::Format),
-    // The Bot API says what is forbidden. A bare "Forbidden" comes from something before it.
+    // The Bot API says what is forbidden. A bare "Forbidden" comes from a server in front of it.
     (403, "forbidden: ", Meaning::Denied),
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// The thread or the message is no longer there.
+    /// The thread or the message no longer exists.
     Gone,
     /// An edit that changes nothing.
     Unchanged,
-    /// It was refused for its formatting, and can be sent without.
+    /// The formatting was refused. The message can be sent without it.
     Format,
     /// The bot may not do this in this chat.
     Denied,
@@ -71,12 +71,12 @@ impl Failure {
         known.map(|(_, _, meaning)| *meaning)
     }
 
-    /// A request that the Bot API understood and does not want: in another shape it may.
+    /// Whether the Bot API refused the request itself. In another form it may accept it.
     pub(super) fn is_bad_request(&self) -> bool {
         matches!(self, Failure::Refused { code: 400, .. }) && self.meaning().is_none()
     }
 
-    /// `getUpdates` is not for us now: a webhook is set, or another program polls.
+    /// Whether `getUpdates` is refused because a webhook is set or another program polls.
     pub(super) fn is_conflict(&self) -> bool {
         matches!(self, Failure::Refused { code: 409, .. })
     }
@@ -95,8 +95,10 @@ impl From<Failure> for PlatformError {
                 PlatformError::Permanent(format!("the group has become the supergroup {id}"))
             }
             Failure::Foreign { status, beginning } => later(
-                format!("something before Telegram answers with HTTP status {status}: {beginning}"),
-                // A refusal of the request is one; anything else may hide that it was done.
+                format!(
+                    "a server in front of Telegram answers with HTTP status {status}: {beginning}"
+                ),
+                // With a status of 4xx the call had no effect. With any other it may have had one.
                 !(400..500).contains(&status),
             ),
             Failure::Redirected { status, host } => later(
@@ -140,8 +142,8 @@ fn refused(
             "conflict: another program reads this bot's messages (a Hermes gateway, or a hermesd elsewhere): \
              stop it, or give it a bot of its own",
         ),
-        (500.., _) => later(format!("Telegram is out of order: {text}"), true),
-        _ => later(format!("Telegram cannot do it now ({code}: {text})"), false),
+        (500.., _) => later(format!("Telegram has an internal error: {text}"), true),
+        _ => later(format!("Telegram refuses it for now ({code}: {text})"), false),
     }
 }
 
@@ -195,7 +197,7 @@ mod tests {
         }
         for (code, description) in [
             (400, "Bad Request: chat not found"),
-            // The words of another code do not change what this one says.
+            // The description of another code does not change the meaning of this one.
             (400, "Bad Gateway"),
             (403, "Forbidden: bot was kicked from the group chat"),
             (413, "Request Entity Too Large"),

@@ -1,4 +1,4 @@
-//! Text in Telegram's format and within its limits.
+//! Formats text for Telegram and splits it to fit Telegram's limits.
 
 use crate::platform::markup::{Measure, MessageLimit, html_telegram, parse, split_for};
 
@@ -20,7 +20,7 @@ pub(super) fn html(markdown: &str) -> String {
 
 /// The text to send when Telegram refuses the HTML: the source, which people can read as it is.
 pub(super) fn plain(markdown: &str) -> String {
-    markdown.trim_end().to_owned()
+    html_telegram::without_mentions(markdown.trim_end())
 }
 
 #[cfg(test)]

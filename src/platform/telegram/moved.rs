@@ -1,5 +1,5 @@
-//! Groups that have become supergroups. Such a group has another id and is the same chat: what is for the old id goes to the
-//! new one, and settings that name the old one hold for the new one.
+//! Follows groups that have become supergroups. Such a group has a new id but is the same chat: calls for the old id go
+//! to the new one.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -13,9 +13,9 @@ use crate::platform::PlatformError;
 
 #[derive(Default)]
 pub(super) struct Moves {
-    /// The new id of each old one.
+    /// The new id for each old id.
     known: Mutex<HashMap<String, String>>,
-    /// Those that a refusal told of, and that the rest of the daemon has still to learn.
+    /// Moves that a refused call has shown, and that are not reported to the inbox yet.
     unreported: Mutex<Vec<(String, String)>>,
     news: Notify,
 }
@@ -25,14 +25,14 @@ impl Moves {
         locked(&self.known).insert(from.to_owned(), to.to_owned());
     }
 
-    /// A call was refused for it.
+    /// Remembers a move that a refused call has shown, and queues its report.
     fn learn(&self, from: &str, to: &str) {
         self.remember(from, to);
         locked(&self.unreported).push((from.to_owned(), to.to_owned()));
         self.news.notify_one();
     }
 
-    /// Resolves when there may be something unreported.
+    /// Resolves when there may be unreported moves.
     pub(super) async fn news(&self) {
         self.news.notified().await;
     }
@@ -41,12 +41,12 @@ impl Moves {
         std::mem::take(&mut locked(&self.unreported))
     }
 
-    /// Puts back what could not be told.
+    /// Puts back moves that could not be reported.
     pub(super) fn report_again(&self, unreported: Vec<(String, String)>) {
         locked(&self.unreported).extend(unreported);
     }
 
-    /// The id under which a chat is reached now.
+    /// The present id of a chat.
     pub(super) fn current(&self, id: &str) -> String {
         let known = locked(&self.known);
         known.get(id).cloned().unwrap_or_else(|| id.to_owned())
@@ -60,7 +60,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Telegram {
-    /// Makes a call about a chat. Where the chat has moved, the call is made about the new one.
+    /// Makes a call for a chat, with its new id if the chat has moved.
     pub(super) async fn following<T, F>(
         &self,
         to: &Source,
@@ -78,7 +78,7 @@ impl Telegram {
         let outcome = match call(at(id.clone())).await {
             Err(Failure::Moved(new)) => {
                 let new = new.to_string();
-                tracing::info!(from = id, to = new, "a group has become a supergroup");
+                tracing::info!(from = id, to = new, "group became a supergroup");
                 self.moves.learn(&id, &new);
                 call(at(new)).await
             }

@@ -1,4 +1,4 @@
-//! Where a message comes from when not from its sender: forwarded words, and the notices of a group that has moved.
+//! Reads from raw messages who wrote forwarded words, and which group has moved.
 
 use serde_json::Value;
 
@@ -21,8 +21,8 @@ pub(super) fn moved(message: &Value) -> Option<InboundEvent> {
     })
 }
 
-/// Who wrote what is only forwarded here. Read from the update itself: the SDK drops all of a message that has something new
-/// in it, and words that look like the sender's own could be commands.
+/// The author of a forwarded message. Read from the update itself, because the SDK drops a message with unknown fields,
+/// and forwarded words must never pass for commands of the sender.
 pub(super) fn forwarded_from(message: &Value) -> Option<String> {
     const SIGNS: [&str; 5] = [
         "forward_origin",
@@ -49,5 +49,5 @@ pub(super) fn forwarded_from(message: &Value) -> Option<String> {
         .or_else(|| text(origin, "sender_user_name"))
         .or_else(|| text(origin, "forward_sender_name"))
         .or_else(|| chat.and_then(|chat| text(chat, "title")));
-    Some(name.unwrap_or_else(|| "an unknown place".into()))
+    Some(name.unwrap_or_else(|| "an unknown author".into()))
 }

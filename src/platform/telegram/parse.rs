@@ -1,4 +1,4 @@
-//! Updates of the Bot API as events: what was said, changed or pressed, with the facts about it.
+//! Converts updates of the Bot API to events: messages, edits and button presses, with the facts about them.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,14 @@ use crate::platform::{
     ButtonPress, CommandFor, InboundEvent, InboundMessage, MessageFacts, ReplyHandle,
 };
 
-/// The bot itself, as `getMe` tells.
+/// The bot itself, from `getMe`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Me {
     pub(super) id: u64,
     pub(super) name: String,
     /// Private chats can have topics, and the bot may open them.
     pub(super) topics: bool,
-    /// In groups it is given all messages, and not only those that are meant for it.
+    /// In groups it receives all messages, not only those for it.
     pub(super) hears_all: bool,
 }
 
@@ -87,7 +87,7 @@ fn add_piece(first: &mut InboundMessage, piece: &InboundMessage) {
     }
 }
 
-/// Whether more of an album may be on its way. What others say meanwhile may come between its pieces.
+/// Whether more pieces of an album may follow. Messages of others may be between its pieces.
 pub(super) fn has_album(updates: &[Value]) -> bool {
     let album = |update: &Value| update.get("message")?.get("media_group_id").cloned();
     updates.iter().any(|update| album(update).is_some())
@@ -119,18 +119,18 @@ fn one(update: &Value, me: &Me) -> Option<(Option<String>, InboundEvent)> {
     Some((None, InboundEvent::Pressed(press(query)?)))
 }
 
-/// What cannot be read is passed over: it would come again for ever.
+/// Skips a value that cannot be read. Telegram would repeat it for ever otherwise.
 fn read<T: DeserializeOwned>(value: &Value) -> Option<T> {
     T::deserialize(value)
         .inspect_err(|error| {
-            tracing::warn!("something that Telegram sent could not be read");
-            // The reason may quote what was said.
-            tracing::debug!(%error, "why it could not be read");
+            tracing::warn!("unreadable update skipped");
+            // The reason may quote the message.
+            tracing::debug!(%error, "reason of the unreadable update");
         })
         .ok()
 }
 
-/// What is left of a message when something in it is new to the SDK.
+/// The fields that are read from a message with a field that is new to the SDK.
 const PLAIN: [&str; 15] = [
     "message_id",
     "message_thread_id",
@@ -149,8 +149,8 @@ const PLAIN: [&str; 15] = [
     "video",
 ];
 
-/// A message as far as it can be read. The SDK takes one with anything in it that it does not know, be it only a new kind of
-/// formatting, for an empty one.
+/// The readable part of a message. The SDK reads a message with anything unknown, even a new kind of formatting, as
+/// empty.
 fn read_message(value: &Value) -> Option<Message> {
     let whole: Message = read(value)?;
     if !matches!(whole.kind, MessageKind::Empty {}) {
@@ -171,13 +171,13 @@ fn read_message(value: &Value) -> Option<Message> {
     }
     tracing::debug!(
         inbound = whole.id.0,
-        "a message has something in it that is not known here"
+        "message has unknown fields, reading the known ones"
     );
     read(&Value::Object(known))
 }
 
 fn said(message: &Message, forwarded_from: Option<String>, me: &Me) -> Option<InboundMessage> {
-    // Service messages: a person came, a topic was opened, and the like.
+    // Service messages: a person joined, a topic was opened, and the like.
     if !matches!(message.kind, MessageKind::Common(_) | MessageKind::Dice(_)) {
         return None;
     }
@@ -193,7 +193,7 @@ fn said(message: &Message, forwarded_from: Option<String>, me: &Me) -> Option<In
         leading_mention: leading_mention(text, me),
         replies_to_us: replied.is_some_and(is_ours),
         quoted: quoted(message),
-        // An admin who hides their name counts as a person.
+        // An anonymous admin counts as a person.
         from_bot: message
             .from
             .as_ref()
@@ -257,7 +257,7 @@ fn leading_mention(text: &str, me: &Me) -> usize {
     }
 }
 
-/// What it replies to, as far as that has words.
+/// The words that the message replies to.
 fn quoted(message: &Message) -> Option<String> {
     let replied = message.reply_to_message()?;
     let chosen = message.quote().map(|quote| quote.text.as_str());
@@ -348,7 +348,7 @@ fn files(message: &Message) -> Vec<RemoteFile> {
     found.into_iter().collect()
 }
 
-/// What is neither text nor a file, in words.
+/// A description of a message that has neither text nor a file.
 fn in_words(message: &Message) -> String {
     if let Some(sticker) = message.sticker() {
         return sticker.emoji.clone().unwrap_or_else(|| "[sticker]".into());

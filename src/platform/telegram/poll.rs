@@ -1,4 +1,4 @@
-//! The long poll. What it brings is kept before Telegram is told that it arrived, so that nothing is lost between the two.
+//! Receives updates by long poll. Each update is stored before it is confirmed to Telegram, so none is lost.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,19 +15,19 @@ use crate::platform::telegram::{NAME, Telegram, parse};
 use crate::platform::{InboundEvent, ListenContext, PlatformError};
 use crate::store::StoreError;
 
-/// How much later than it should a poll may answer before its connection counts as deaf.
+/// How late the answer to a poll may be before its connection counts as dead.
 const DEAF: Duration = Duration::from_secs(10);
-/// After about a week without updates Telegram numbers them anew, perhaps lower; an older place to go on from would make us
-/// deaf.
+/// After about a week without updates, Telegram may restart their numbers at a lower value. With an older cursor we
+/// would receive nothing.
 const CURSOR_LIVES: f64 = 6.0 * 86_400.0;
-/// How long the rest of an album may take to follow its first picture.
+/// How long to wait for the next pieces of an album.
 const ALBUM_FOLLOWS: Duration = Duration::from_millis(600);
 const ALBUM_TRIES: usize = 5;
 
-/// How long the first poll of a line stays open: until one was answered, a line that had broken does not count as well again.
+/// How long the first poll of a connection stays open. Its answer shows that a broken connection works again.
 const FIRST_POLL: Duration = Duration::from_secs(5);
 
-/// A server that answers at once that there is nothing is asked again after this, and not before.
+/// The shortest time between two polls without updates.
 const NOTHING_PAUSE: Duration = Duration::from_secs(1);
 
 const WANTED: [AllowedUpdate; 5] = [
@@ -39,7 +39,7 @@ const WANTED: [AllowedUpdate; 5] = [
 ];
 
 impl Telegram {
-    /// Listens until it no longer can, and returns why.
+    /// Polls until an error ends the connection, and returns that error.
     pub(super) async fn poll(&self, context: &ListenContext) -> PlatformError {
         let account = self.me().id.to_string();
         let mut offset = match self.context.cursor(&account).await {
@@ -77,8 +77,8 @@ impl Telegram {
             let next = last + 1;
             let place = next.to_string();
             if let Err(error) = self.context.set_cursor(&account, &place).await {
-                // They will come again, and be known.
-                tracing::warn!(%error, platform = NAME, "the place in the updates was not kept");
+                // Telegram repeats the updates, and `inbound` drops the duplicates.
+                tracing::warn!(%error, platform = NAME, "cursor not stored");
             }
             offset = Some(next);
         }
@@ -99,11 +99,11 @@ impl Telegram {
         }
         let deaf = DEAF.min(wait.max(Duration::from_secs(2)));
         let patience = wait + deaf;
-        // The client's own patience ends later, so that this one says what is wrong.
+        // The client's own timeout is later, so that this error is reported.
         let asking = self.api.call_within(wish, patience + DEAF);
         let Ok(answer) = tokio::time::timeout(patience, asking).await else {
             return Err(PlatformError::transient(format!(
-                "the connection is deaf: no answer to a poll within {} s",
+                "the connection is dead: no answer to a poll within {} s",
                 patience.as_secs()
             )));
         };
@@ -114,9 +114,9 @@ impl Telegram {
         }
     }
 
-    /// Why a poll failed. It has nothing that could be refused for good: the token is looked at when the line is made anew.
+    /// Why a poll failed. No failure is permanent here, because the next connection checks the token.
     async fn why_not(&self, failure: Failure) -> PlatformError {
-        // Which of the two conflicts it is, the webhook itself tells.
+        // The webhook shows which of the two conflicts it is.
         if failure.is_conflict()
             && let Ok(Some(host)) = self.webhook_host().await
         {
@@ -132,7 +132,7 @@ impl Telegram {
         }
     }
 
-    /// The next updates. Groups that turn out to have moved meanwhile are told of at once.
+    /// The next updates. Reports moved groups at once while it waits.
     async fn updates_and_moves(
         &self,
         context: &ListenContext,
@@ -169,8 +169,8 @@ impl Telegram {
         Ok(())
     }
 
-    /// Where a batch has an album in it, the rest of that is waited for; all of it is asked for again, since nothing of it is
-    /// confirmed before all of it is kept.
+    /// Waits for the rest of an album in the batch. Asks for the whole batch again, which works because nothing of it
+    /// is confirmed yet.
     async fn whole_albums(
         &self,
         mut updates: Vec<Value>,

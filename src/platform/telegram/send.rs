@@ -1,4 +1,4 @@
-//! Messages, changes, files and signs to Telegram.
+//! Sends messages, edits, reactions and typing indicators to Telegram, and downloads files.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ use crate::platform::telegram::api::{message_id, network};
 use crate::platform::{OutboundMessage, PlatformError};
 use crate::safe_open::open_below;
 
-/// What a button may bring back.
+/// The longest data of a button, in bytes.
 const LONGEST_DATA: usize = 64;
 const LONGEST_LABEL: usize = 60;
 
@@ -50,7 +50,7 @@ impl Telegram {
                 tracing::debug!(
                     ?failure,
                     platform = NAME,
-                    "a message is sent without formatting"
+                    "formatting refused, sending the message without it"
                 );
                 self.api.call(message(plain(what.text))).await
             }
@@ -97,9 +97,9 @@ impl Telegram {
         self.following(to, show).await
     }
 
-    /// A sign on the message itself; where the chat allows none, a line.
+    /// Reacts to the message. Sends a text if the chat allows no reactions.
     pub(super) async fn react(&self, source: &Source, id: &str) -> Result<(), PlatformError> {
-        // A pressed button is no message to put a sign on.
+        // The id of a button press is no message id.
         let Ok(id) = number(id) else { return Ok(()) };
         let eyes = ReactionType::Emoji {
             emoji: "👀".into()
@@ -107,8 +107,8 @@ impl Telegram {
         let reaction = SetMessageReaction::new(address::recipient(source), id).reaction([eyes]);
         match self.api.call(reaction).await.map_err(PlatformError::from) {
             Err(PlatformError::Permanent(reason)) => {
-                tracing::debug!(reason, "no reaction is allowed there");
-                let text = "I have seen it, and answer it next.";
+                tracing::debug!(reason, "reaction refused, sending a text");
+                let text = "I have seen it and will answer it next.";
                 let say = |to: Source| async move { self.send_text(&to, text.into()).await };
                 self.following(source, say).await.map(drop)
             }
@@ -136,17 +136,18 @@ impl Telegram {
         let Some(path) = path else {
             return Err(no_longer());
         };
-        // A server of one's own may say where on this machine it has put it. It is taken from that server's directory alone.
+        // A Bot API server on this machine may return an absolute path. Only files in its configured directory are
+        // read.
         if Path::new(path).is_absolute() {
             let opened = open_below(Path::new(path), &self.rules.local_files);
             let opened = opened.map_err(|error| {
-                tracing::warn!(path, root = %self.rules.local_files.display(), error, "a file of the Bot API server is not taken: see platforms.telegram.local_files");
-                PlatformError::Permanent("the Bot API server does not give it out".into())
+                tracing::warn!(path, root = %self.rules.local_files.display(), error, "file of the Bot API server refused, check platforms.telegram.local_files");
+                PlatformError::Permanent("the file of the Bot API server may not be read".into())
             })?;
             return save_file(to, largest, opened).await;
         }
         let response = match self.api.file(path).await {
-            // The token was good a moment ago.
+            // The token is valid, since `getFile` succeeded. So the file is gone.
             Err(Failure::Refused { code: 404, .. }) => return Err(no_longer()),
             response => response?,
         };
@@ -156,35 +157,19 @@ impl Telegram {
         });
         save(to, largest, chunks).await
     }
-
-    /// A chat that Telegram wants left alone is left alone by all who write there.
-    pub(super) fn minding_limits<T>(
-        &self,
-        to: &Source,
-        outcome: Result<T, PlatformError>,
-    ) -> Result<T, PlatformError> {
-        if let Err(PlatformError::Transient {
-            retry_after: Some(pause),
-            ..
-        }) = &outcome
-        {
-            let chat = to.chat_id.as_deref().unwrap_or_default();
-            self.pace.hold(chat, Telegram::rate(to), *pause);
-        }
-        outcome
-    }
 }
 
 fn number(id: &str) -> Result<MessageId, Failure> {
     let number = id.parse().map(MessageId);
     number.map_err(|_| Failure::Refused {
         code: 400,
-        description: format!("{id:?} is no message of Telegram's"),
+        description: format!("{id:?} is not a message id of Telegram"),
         retry_after: None,
     })
 }
 
-/// One button a row, so that long names stay readable. What Telegram would refuse is left out: its text names it anyway.
+/// One button per row, so that long names stay readable. Leaves out buttons that Telegram would refuse: the text names
+/// them too.
 fn keyboard(buttons: &[Button]) -> Option<InlineKeyboardMarkup> {
     let rows: Vec<Vec<InlineKeyboardButton>> = buttons
         .iter()

@@ -1,4 +1,5 @@
-//! Files to Telegram: by their kind, so that a picture is seen and a voice heard; with patience as long as something moves.
+//! Uploads files to Telegram as pictures, voice messages, music, videos or documents. An upload may take as long as it
+//! makes progress.
 
 use std::path::Path;
 use std::pin::pin;
@@ -18,15 +19,15 @@ use crate::domain::Source;
 use crate::platform::telegram::address;
 use crate::platform::telegram::api::{message_id, silence};
 
-/// An upload of which nothing moves for so long has failed.
+/// An upload without progress for this time fails.
 const IDLE: Duration = Duration::from_secs(60);
-/// How slow the way behind our own buffers may be, in bytes a second: when the last byte has left us it may still be on its
-/// way, and a server of one's own answers when Telegram has all of it.
+/// The slowest accepted rate behind our own buffers, in bytes per second. After our last byte, the data may still be in
+/// transit, and a Bot API server of your own answers only when Telegram has the whole file.
 const SLOWEST: u64 = 16 << 10;
-/// A picture that is larger goes as a document.
+/// A larger picture is sent as a document.
 const LARGEST_PHOTO: u64 = 10_000_000;
 
-/// A shape in which Telegram takes a file: the method, and the field that has it.
+/// A form in which Telegram accepts a file: the method and the field of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     method: &'static str,
@@ -53,7 +54,7 @@ impl Shape {
 }
 
 impl Telegram {
-    /// Sends a file in the shape of its kind. What is refused in that shape goes as a document.
+    /// Sends a file in the form of its kind. If Telegram refuses that form, sends it as a document.
     pub(super) async fn send_file(
         &self,
         to: &Source,
@@ -68,7 +69,7 @@ impl Telegram {
                 tracing::info!(
                     ?failure,
                     method = shape.method,
-                    "a file is refused in its shape, and goes as a document"
+                    "file refused in this form, sending it as a document"
                 );
                 self.upload(to, path, size, DOCUMENT, caption).await?
             }
@@ -111,12 +112,12 @@ impl Telegram {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    // Where it lies is not for the chat.
-    tracing::warn!(path = %path.display(), %error, "a file that is to be sent cannot be read");
+    // The chat must not learn the path.
+    tracing::warn!(path = %path.display(), %error, "file to send cannot be read");
     Failure::File("it cannot be read".into())
 }
 
-/// Waits for an upload as long as more of it is sent; and when all is sent, as long as a slow way may need.
+/// Waits for an upload while it makes progress. When all is sent, waits as long as `SLOWEST` allows.
 async fn while_it_moves<T>(
     call: impl Future<Output = Result<T, Failure>>,
     sent: &watch::Sender<u64>,

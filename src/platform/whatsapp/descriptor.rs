@@ -1,7 +1,7 @@
 use crate::config::platform_settings::*;
 use crate::config::{AccessRules, GroupRule, MessageLimits, PlatformDescriptor, SettingSpec as S};
 
-/// The bridge holds the credentials: a person pairs it with a phone.
+/// The bridge has the credentials: you pair it with a phone.
 pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     name: "whatsapp",
     thread_word: "chat",
@@ -45,6 +45,6 @@ const SETTINGS: &[S] = &[
     S::choice("mode", &["self-chat", "bot"], "self-chat: you write to yourself. bot: the account belongs to the bot.").default("self-chat").env(&["WHATSAPP_MODE"]),
     S::text("reply_prefix", "The text before each answer.").env(&["WHATSAPP_REPLY_PREFIX"]).hermes_first(&["reply_prefix", "extra.reply_prefix"]),
     S::integer("bridge_port", 1, 65535, "The port at which the bridge listens.").default("3000").hermes(&["extra.bridge_port"]),
-    S::path("bridge_script", "The program of the bridge. Unset, the one that Hermes installed.").hermes(&["extra.bridge_script"]),
-    S::path("session_path", "The directory with the session of the bridge. Unset, that of Hermes.").hermes(&["extra.session_path"]),
+    S::path("bridge_script", "The program of the bridge. Unset, hermesd uses the one that Hermes installed.").hermes(&["extra.bridge_script"]),
+    S::path("session_path", "The directory with the session of the bridge. Unset, hermesd uses Hermes' directory.").hermes(&["extra.session_path"]),
 ];

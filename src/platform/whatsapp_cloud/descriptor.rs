@@ -66,5 +66,5 @@ const SETTINGS: &[S] = &[
     S::text("api_version", "The version of the Graph API.").default("v20.0").env(&["WHATSAPP_CLOUD_API_VERSION"]).hermes(&["extra.api_version"]),
     S::secret("token", "The bot's access token.").env(&["WHATSAPP_CLOUD_ACCESS_TOKEN"]).hermes(&["token", "extra.access_token"]),
     S::secret("app_secret", "The app secret. It signs the events of the webhook.").env(&["WHATSAPP_CLOUD_APP_SECRET"]).hermes(&["extra.app_secret"]),
-    S::secret("verify_token", "The token by which Meta checks the webhook.").env(&["WHATSAPP_CLOUD_VERIFY_TOKEN"]).hermes(&["extra.verify_token"]),
+    S::secret("verify_token", "The token with which Meta checks the webhook.").env(&["WHATSAPP_CLOUD_VERIFY_TOKEN"]).hermes(&["extra.verify_token"]),
 ];

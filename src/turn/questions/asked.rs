@@ -1,4 +1,4 @@
-//! One question that is open, the wait for its answer, and how it ends.
+//! One open question, the wait for its answer, and its end.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{QuestionId, Questions, Shown};
 use crate::clock;
 use crate::domain::{Question, QuestionAnswer};
 
-/// An answer, and where it was given.
+/// An answer, and the place where it was given.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
     pub answer: QuestionAnswer,
@@ -18,19 +18,19 @@ pub struct Given {
     pub place: String,
 }
 
-/// How a question came to its end.
+/// How a question ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Closed {
     Given(Given),
     TimedOut,
-    /// The chat did not take it.
+    /// The chat could not show it.
     NotShown,
-    /// The agent, or the person who stopped it, gave it up.
+    /// The agent abandoned it, or the person stopped the turn.
     Withdrawn,
 }
 
 impl Closed {
-    /// What the agent is told.
+    /// The answer for the agent.
     pub(crate) fn answer(&self) -> QuestionAnswer {
         match self {
             Closed::Given(given) => given.answer.clone(),
@@ -54,7 +54,7 @@ impl Closed {
         }
     }
 
-    /// The answer in words: the choice, or what was said.
+    /// The answer as text: the label of the choice, or the person's words.
     pub(crate) fn in_words(&self, question: &Question) -> Option<String> {
         match self.answer() {
             QuestionAnswer::Choice(at) => question.choices.get(at).cloned(),
@@ -87,38 +87,31 @@ impl Waiting {
     }
 }
 
-/// A question that is open. Dropped, it is withdrawn.
-pub struct AskedQuestion {
-    pub(crate) id: QuestionId,
-    pub(crate) question: Arc<Question>,
-    pub(super) whole: Option<WholeFile>,
-    pub(crate) reminder: Option<Duration>,
-    /// The messages that show it, also those that were on their way when it was answered.
-    pub(super) shown: Mutex<Vec<Shown>>,
-    pub(super) sending: watch::Sender<bool>,
-    pub(super) questions: Questions,
+/// The messages that show a question.
+#[derive(Default)]
+pub(super) struct ShownMessages {
+    messages: Vec<Shown>,
+    /// The note of its end, once it has ended.
+    end: Option<String>,
 }
 
-impl AskedQuestion {
-    /// The file with all of a question that is too long for a chat.
-    pub(crate) fn whole(&self) -> Option<&std::path::Path> {
-        self.whole.as_ref().map(WholeFile::path)
-    }
+/// Records the messages that show a question. It outlives the question, because a message may be on its way when the agent
+/// abandons the question.
+#[derive(Clone)]
+pub(crate) struct ShownRecorder {
+    id: QuestionId,
+    questions: Questions,
+    shown: Arc<Mutex<ShownMessages>>,
+}
 
-    /// Says whether a message that shows the question is on its way.
-    pub(crate) fn is_sending(&self, sending: bool) {
-        self.sending.send_replace(sending);
-    }
-
-    /// Returns when no message that shows the question is on its way.
-    pub(crate) async fn sent(&self) {
-        let mut sending = self.sending.subscribe();
-        // The sender is ours, so it does not go away meanwhile.
-        let _ = sending.wait_for(|sending| !sending).await;
-    }
-
-    /// The question is shown in this message, too. From now on answers there count.
-    pub(crate) fn is_shown(&self, message: Shown) {
+impl ShownRecorder {
+    /// Records a message that shows the question. From now on answers to it count. If the question has ended, returns the
+    /// note of its end, which the message must show.
+    pub(crate) fn record(&self, message: Shown) -> Option<String> {
+        let mut shown = locked(&self.shown);
+        if shown.end.is_some() {
+            return shown.end.clone();
+        }
         let mut open = self.questions.locked();
         if let Some(asked) = open.iter_mut().find(|asked| asked.id == self.id) {
             if asked.shown.is_empty() {
@@ -126,23 +119,66 @@ impl AskedQuestion {
             }
             asked.shown.push(message.message_id.clone());
         }
-        self.messages().push(message);
+        shown.messages.push(message);
+        None
+    }
+}
+
+fn locked(shown: &Mutex<ShownMessages>) -> MutexGuard<'_, ShownMessages> {
+    shown
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// An open question. Dropping it withdraws it.
+pub struct AskedQuestion {
+    pub(crate) id: QuestionId,
+    pub(crate) question: Arc<Question>,
+    pub(super) whole: Option<WholeFile>,
+    pub(crate) reminder: Option<Duration>,
+    /// The messages that show it, including those that were being sent when it was answered.
+    pub(super) shown: Arc<Mutex<ShownMessages>>,
+    pub(super) sending: watch::Sender<bool>,
+    pub(super) questions: Questions,
+}
+
+impl AskedQuestion {
+    /// The file with the whole subject, if it is too long for a chat.
+    pub(crate) fn whole(&self) -> Option<&std::path::Path> {
+        self.whole.as_ref().map(WholeFile::path)
     }
 
-    /// No answer counts any more. Returns the messages that show it.
-    pub(crate) fn close(&self) -> Vec<Shown> {
+    /// Records whether a message that shows the question is being sent.
+    pub(crate) fn is_sending(&self, sending: bool) {
+        self.sending.send_replace(sending);
+    }
+
+    /// Returns when no message that shows the question is being sent.
+    pub(crate) async fn sent(&self) {
+        let mut sending = self.sending.subscribe();
+        // `self` owns the sender, so the channel stays open.
+        let _ = sending.wait_for(|sending| !sending).await;
+    }
+
+    pub(crate) fn recorder(&self) -> ShownRecorder {
+        ShownRecorder {
+            id: self.id,
+            questions: self.questions.clone(),
+            shown: self.shown.clone(),
+        }
+    }
+
+    /// Rejects all further answers. Returns the messages that show the question. A message that arrives later gets `note`
+    /// from its recorder.
+    pub(crate) fn close(&self, note: &str) -> Vec<Shown> {
         self.withdraw();
-        std::mem::take(&mut self.messages())
+        let mut shown = locked(&self.shown);
+        shown.end = Some(note.to_owned());
+        std::mem::take(&mut shown.messages)
     }
 
     fn withdraw(&self) {
         self.questions.locked().retain(|asked| asked.id != self.id);
-    }
-
-    fn messages(&self) -> MutexGuard<'_, Vec<Shown>> {
-        self.shown
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

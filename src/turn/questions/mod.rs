@@ -1,5 +1,5 @@
-//! Questions of agents that wait for an answer. A question belongs to one conversation and, where it is shown in a chat, to
-//! that chat, the messages that show it and the person whose turn asks. The first answer wins, wherever it is given.
+//! The open questions of agents. A question belongs to one conversation. If a chat shows it, it also belongs to that
+//! chat, to the messages that show it and to the person whose turn asks. The first answer wins, wherever it is given.
 
 mod asked;
 mod whole;
@@ -22,21 +22,21 @@ use crate::reloadable::Reloadable;
 
 pub use crate::domain::TERMINAL;
 
-/// Shows a question to a person who does not listen to events: in a chat, say.
+/// Shows a question to a person who does not listen to events, for example in a chat.
 #[async_trait]
 pub trait QuestionDisplay: Send + Sync {
-    /// The chat that shows it, with the person whose turn asks.
+    /// The chat that shows the question, with the person whose turn asks.
     fn chat(&self) -> &Source;
 
-    /// Shows the question, and shows it again after a while. Returns only if it cannot be shown.
+    /// Shows the question, and shows it again as a reminder. Returns only if it cannot be shown.
     async fn show(&self, asked: &AskedQuestion);
 
-    /// The question is closed: the messages that show it say so.
+    /// Edits the messages that show the question, because it is closed.
     fn close(&self, shown: Vec<Shown>, note: String);
 }
 
-/// Names a question. From the kernel's random source: a button of another question, or of an earlier daemon's, must not
-/// answer this one, and nobody may guess it.
+/// Identifies a question. It comes from the kernel's random source: it cannot be guessed, and a button of another
+/// question or of an earlier daemon does not match it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuestionId(u128);
 
@@ -58,12 +58,12 @@ impl std::fmt::Display for QuestionId {
     }
 }
 
-/// The open questions, the oldest first. A turn may ask several at a time: each waits for its own answer.
+/// The open questions, the oldest first. A turn may ask several at a time. Each waits for its own answer.
 #[derive(Clone)]
 pub struct Questions {
     open: Arc<Mutex<Vec<Open>>>,
     patience: Arc<Reloadable<QuestionTimeouts>>,
-    /// Where the whole of a long question is kept while it is open.
+    /// The directory for the files of long questions while they are open.
     directory: Arc<PathBuf>,
 }
 
@@ -76,9 +76,9 @@ struct Open {
     /// The ids of the messages that show it.
     shown: Vec<String>,
     shown_at: f64,
-    /// Whether another message is on its way: it may be there before its id is known.
+    /// Whether another message is being sent. It may arrive before its id is known.
     sending: watch::Receiver<bool>,
-    /// Notes that it is open, by whether the person may answer: each is given once.
+    /// Whether the note about the open question was given, to a person who may not answer and to one who may.
     noted: [bool; 2],
     answer: oneshot::Sender<Given>,
 }
@@ -87,49 +87,49 @@ struct Open {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
     pub message_id: String,
-    /// What stands there, in Markdown.
+    /// The text of the message, in Markdown.
     pub text: String,
 }
 
-/// A question as those see it who decide whether an answer counts.
+/// A question for the rule that decides whether an answer counts.
 pub struct Asking<'a> {
     pub chat: &'a Source,
-    /// The ids of the messages that show it, the first one first.
+    /// The ids of the messages that show it, in the order in which they were sent.
     pub shown: &'a [String],
     pub shown_at: f64,
-    /// It is about something that the agent wants to do.
+    /// It asks for approval of an action of the agent.
     pub is_approval: bool,
 }
 
-/// Whether words or a press of a button can be an answer to a question.
+/// Whether text or a button press can answer a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerFit {
     Yes,
-    /// It belongs to another chat, or came before the question.
+    /// It belongs to another chat, or precedes the question.
     No,
-    /// Another person has to answer.
+    /// Only another person may answer.
     NotTheirs,
 }
 
-/// What becomes of words while questions may be open.
+/// The result of text in a terminal.
 #[derive(Debug, PartialEq)]
 pub enum AnswerOutcome {
-    /// They were an answer to this question.
+    /// The text answered this question.
     Answered(QuestionId),
-    /// There is a question, and this is no answer to it. With the choices in words.
+    /// A question is open, and the text does not answer it. Contains a message with the choices.
     NotAnAnswer(String),
     NoQuestion,
 }
 
-/// What becomes of words in a chat.
+/// The result of text in a chat.
 #[derive(Debug, PartialEq, Eq)]
 pub enum HeardInChat {
     Answered,
-    /// They are an ordinary message, and the person is told once that a question is open: whether it is theirs.
+    /// An ordinary message. `Some`: tell the person once that a question is open, and whether they may answer it.
     Message(Option<bool>),
 }
 
-/// What becomes of a press of a button.
+/// The result of a button press.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Pressed {
     Chosen(String),
@@ -147,12 +147,12 @@ impl Questions {
         }
     }
 
-    /// How long people may take from now on.
+    /// Replaces the timeouts for new questions.
     pub(crate) fn set_patience(&self, patience: QuestionTimeouts) {
         self.patience.set(patience);
     }
 
-    /// Opens a question. `None`: it has no name, since the kernel gives no random numbers.
+    /// Opens a question. `None` if the kernel has no random numbers for its id.
     pub(crate) async fn ask(
         &self,
         conversation: &str,
@@ -162,7 +162,7 @@ impl Questions {
         let id = match QuestionId::random() {
             Ok(id) => id,
             Err(error) => {
-                tracing::error!(%error, "a question cannot be asked without random numbers");
+                tracing::error!(%error, "cannot ask a question without random numbers");
                 return None;
             }
         };
@@ -187,7 +187,7 @@ impl Questions {
             question,
             whole,
             reminder: patience.reminder,
-            shown: Mutex::default(),
+            shown: Arc::default(),
             sending,
             questions: self.clone(),
         };
@@ -198,8 +198,8 @@ impl Questions {
         Some((asked, waiting))
     }
 
-    /// A terminal at this conversation has said something. It answers the oldest question that it is an answer to.
-    pub fn hear(&self, conversation: &str, words: &str) -> AnswerOutcome {
+    /// Applies text from a terminal to the oldest question of the conversation that it answers.
+    pub fn answer_in_words(&self, conversation: &str, words: &str) -> AnswerOutcome {
         let mut open = self.locked();
         let mut oldest = None;
         for (at, asked) in open.iter().enumerate() {
@@ -224,7 +224,7 @@ impl Questions {
         }
     }
 
-    /// Words in a chat. They answer the oldest question that they fit and are an answer to.
+    /// Applies text from a chat to the oldest question that `fits` allows and that it answers.
     pub fn hear_in_chat(
         &self,
         words: &str,
@@ -256,7 +256,7 @@ impl Questions {
         HeardInChat::Message(note)
     }
 
-    /// The press of the button of a choice.
+    /// Applies the press of a choice's button.
     pub fn choose(
         &self,
         id: QuestionId,
@@ -285,7 +285,7 @@ impl Questions {
         }
     }
 
-    /// Whether there is such a question that a chat display.
+    /// Whether a question in a chat satisfies `is`.
     pub fn any(&self, is: impl Fn(&Asking<'_>) -> bool) -> bool {
         let open = self.locked();
         open.iter()
@@ -293,7 +293,7 @@ impl Questions {
             .any(|asking| is(&asking))
     }
 
-    /// Returns when no message that shows this question is on its way, so that the ids of all of them are known.
+    /// Returns when no message that shows this question is being sent. Then the ids of all of them are known.
     pub async fn sent(&self, id: QuestionId) {
         let sending = {
             let open = self.locked();
@@ -301,24 +301,31 @@ impl Questions {
             asked.map(|asked| asked.sending.clone())
         };
         if let Some(mut sending) = sending {
-            // A question that is closed meanwhile sends nothing more.
+            // A closed question sends nothing more.
             let _ = sending.wait_for(|sending| !sending).await;
         }
     }
 
-    /// The same for all questions of a chat that these words may be an answer to.
-    pub async fn sent_in(&self, words: &str, is_there: impl Fn(&Source) -> bool) {
+    /// The same for all questions of a chat.
+    pub async fn sent_in(&self, is_there: impl Fn(&Source) -> bool) {
         let sending: Vec<_> = {
             let open = self.locked();
-            let there = open
-                .iter()
-                .filter(|asked| asked.chat.as_ref().is_some_and(&is_there));
-            let answered = there.filter(|asked| read(&asked.question, words).is_some());
-            answered.map(|asked| asked.sending.clone()).collect()
+            let there = asked_in(&open, is_there);
+            there.map(|asked| asked.sending.clone()).collect()
         };
         for mut sending in sending {
             let _ = sending.wait_for(|sending| !sending).await;
         }
+    }
+
+    /// Whether a question of this chat is being sent.
+    pub fn is_sending_in(&self, is_there: impl Fn(&Source) -> bool) -> bool {
+        asked_in(&self.locked(), is_there).any(|asked| *asked.sending.borrow())
+    }
+
+    /// Whether this text is an answer to a question of this chat, whoever may answer it.
+    pub fn is_answer_in(&self, words: &str, is_there: impl Fn(&Source) -> bool) -> bool {
+        asked_in(&self.locked(), is_there).any(|asked| read(&asked.question, words).is_some())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -332,6 +339,11 @@ impl Questions {
     }
 }
 
+fn asked_in(open: &[Open], is_there: impl Fn(&Source) -> bool) -> impl Iterator<Item = &Open> {
+    open.iter()
+        .filter(move |asked| asked.chat.as_ref().is_some_and(&is_there))
+}
+
 impl Open {
     fn asking(&self) -> Option<Asking<'_>> {
         Some(Asking {
@@ -343,7 +355,7 @@ impl Open {
     }
 }
 
-/// Answers a question and takes it off the list. False: it waits no longer.
+/// Answers a question and removes it. False if its wait has ended.
 fn give(open: &mut Vec<Open>, at: usize, answer: QuestionAnswer, place: &str) -> bool {
     let asked = open.remove(at);
     let given = Given {
@@ -353,7 +365,7 @@ fn give(open: &mut Vec<Open>, at: usize, answer: QuestionAnswer, place: &str) ->
     asked.answer.send(given).is_ok()
 }
 
-/// A choice by its number or its words; any other words where those are welcome.
+/// A choice by its number or its label. Any other text only if the question is open.
 fn read(question: &Question, words: &str) -> Option<QuestionAnswer> {
     let words = words.trim();
     let numbered = words

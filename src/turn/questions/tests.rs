@@ -25,12 +25,12 @@ async fn ask(questions: &Questions, open: bool) -> (AskedQuestion, Waiting) {
     asked.expect("random numbers")
 }
 
-/// One that a chat shows in message 5.
+/// A question that a chat shows in message 5.
 async fn shown(questions: &Questions) -> (AskedQuestion, Waiting) {
     let chat = Source::new("telegram", ChatType::Dm, "7");
     let asked = questions.ask("s", question(false), Some(&chat)).await;
     let (asked, waiting) = asked.expect("random numbers");
-    asked.is_shown(Shown {
+    asked.recorder().record(Shown {
         message_id: "5".into(),
         text: "Run it?".into(),
     });
@@ -50,16 +50,25 @@ const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
 #[tokio::test]
 async fn an_answer_reaches_the_asker_and_is_heard_once() {
     let questions = questions(MINUTE);
-    assert_eq!(questions.hear("s", "1"), AnswerOutcome::NoQuestion);
-    let (asked, waiting) = ask(&questions, false).await;
-    let again = questions.hear("s", "perhaps");
-    assert!(matches!(again, AnswerOutcome::NotAnAnswer(text) if text.contains("2. No")));
-    assert_eq!(questions.hear("other", "2"), AnswerOutcome::NoQuestion);
     assert_eq!(
-        questions.hear("s", " no "),
+        questions.answer_in_words("s", "1"),
+        AnswerOutcome::NoQuestion
+    );
+    let (asked, waiting) = ask(&questions, false).await;
+    let again = questions.answer_in_words("s", "perhaps");
+    assert!(matches!(again, AnswerOutcome::NotAnAnswer(text) if text.contains("2. No")));
+    assert_eq!(
+        questions.answer_in_words("other", "2"),
+        AnswerOutcome::NoQuestion
+    );
+    assert_eq!(
+        questions.answer_in_words("s", " no "),
         AnswerOutcome::Answered(asked.id)
     );
-    assert_eq!(questions.hear("s", "2"), AnswerOutcome::NoQuestion);
+    assert_eq!(
+        questions.answer_in_words("s", "2"),
+        AnswerOutcome::NoQuestion
+    );
     assert_eq!(answer(waiting).await, QuestionAnswer::Choice(1));
 }
 
@@ -89,20 +98,26 @@ async fn two_questions_at_a_time_are_answered_each_on_its_own() {
     let (first, waits) = ask(&questions, false).await;
     let (second, waits_too) = ask(&questions, true).await;
     let (third, waits_longest) = ask(&questions, false).await;
-    // The first to end withdraws no other.
-    assert_eq!(questions.hear("s", "1"), AnswerOutcome::Answered(first.id));
+    // The end of the first question withdraws no other.
+    assert_eq!(
+        questions.answer_in_words("s", "1"),
+        AnswerOutcome::Answered(first.id)
+    );
     assert_eq!(answer(waits).await, QuestionAnswer::Choice(0));
     drop(first);
-    // Words go to the oldest question that takes them.
+    // Text goes to the oldest question that accepts it.
     assert_eq!(
-        questions.hear("s", "later"),
+        questions.answer_in_words("s", "later"),
         AnswerOutcome::Answered(second.id)
     );
     assert_eq!(
         answer(waits_too).await,
         QuestionAnswer::Words("later".into())
     );
-    assert_eq!(questions.hear("s", "no"), AnswerOutcome::Answered(third.id));
+    assert_eq!(
+        questions.answer_in_words("s", "no"),
+        AnswerOutcome::Answered(third.id)
+    );
     assert_eq!(answer(waits_longest).await, QuestionAnswer::Choice(1));
     assert!(questions.is_empty());
 }
@@ -111,7 +126,10 @@ async fn two_questions_at_a_time_are_answered_each_on_its_own() {
 async fn the_first_answer_wins_wherever_it_is_given() {
     let questions = questions(MINUTE);
     let (asked, waiting) = shown(&questions).await;
-    assert_eq!(questions.hear("s", "2"), AnswerOutcome::Answered(asked.id));
+    assert_eq!(
+        questions.answer_in_words("s", "2"),
+        AnswerOutcome::Answered(asked.id)
+    );
     let pressed = questions.choose(asked.id, 0, "telegram", any);
     assert_eq!(pressed, Pressed::NotOpen);
     let words = questions.hear_in_chat("1", "telegram", any);
@@ -119,7 +137,7 @@ async fn the_first_answer_wins_wherever_it_is_given() {
     let closed = waiting.closed().await;
     assert_eq!(closed.answer(), QuestionAnswer::Choice(1));
     assert_eq!(closed.place(), Some(TERMINAL));
-    let shown = asked.close();
+    let shown = asked.close("");
     assert_eq!(shown[0].message_id, "5", "the chat can be told");
 }
 
@@ -145,7 +163,10 @@ async fn a_question_waits_as_long_as_it_may_and_a_withdrawn_one_is_gone() {
     assert_eq!(waiting.closed().await, Closed::TimedOut);
     drop(asked);
     drop(ask(&questions, true).await);
-    assert_eq!(questions.hear("s", "words"), AnswerOutcome::NoQuestion);
+    assert_eq!(
+        questions.answer_in_words("s", "words"),
+        AnswerOutcome::NoQuestion
+    );
     questions.set_patience(QuestionTimeouts::default());
     let (_asked, waiting) = ask(&questions, true).await;
     let years = Duration::from_secs(100_000_000);
@@ -153,7 +174,7 @@ async fn a_question_waits_as_long_as_it_may_and_a_withdrawn_one_is_gone() {
     tokio::pin!(closed);
     let waited = tokio::time::timeout(years, &mut closed).await;
     assert!(waited.is_err(), "it waits for ever");
-    questions.hear("s", "words");
+    questions.answer_in_words("s", "words");
     assert_eq!(closed.await.answer(), QuestionAnswer::Words("words".into()));
 }
 

@@ -1,4 +1,4 @@
-//! The whole of a question that is too long for a chat, as a file. It stays as long as the question is open.
+//! Writes the subject of a question that is too long for a chat to a file. The file exists while the question is open.
 
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -7,14 +7,14 @@ use super::QuestionId;
 use crate::domain::Question;
 use crate::domain::question_text;
 
-/// The file has no more of it.
+/// The largest file, in bytes.
 const LARGEST: usize = 8 << 20;
 
-/// Removed when it is dropped.
+/// The path of the file. Dropping it removes the file.
 pub(super) struct WholeFile(PathBuf);
 
 impl WholeFile {
-    /// `None`: it is short, or it cannot be written.
+    /// `None` if the subject is short or the file cannot be written.
     pub(super) async fn of(
         question: &Question,
         id: QuestionId,
@@ -30,7 +30,7 @@ impl WholeFile {
             text.truncate(cut);
             text.push_str(&format!("\n({more} bytes left out)\n"));
         }
-        // The buttons bring the whole id back; the name of a file need not.
+        // The file name reveals only a part of the id, because a button answers with the whole id.
         let name = format!("question-{}.txt", &id.to_string()[..8]);
         let (directory, path) = (directory.to_owned(), directory.join(name));
         let written = path.clone();
@@ -38,11 +38,11 @@ impl WholeFile {
         match tokio::task::spawn_blocking(write).await {
             Ok(Ok(())) => Some(WholeFile(path)),
             Ok(Err(error)) => {
-                tracing::warn!(%error, path = %path.display(), "a long question could not be kept as a file");
+                tracing::warn!(%error, path = %path.display(), "cannot save a long question as a file");
                 None
             }
             Err(error) => {
-                tracing::warn!(%error, "a long question could not be kept as a file");
+                tracing::warn!(%error, "cannot save a long question as a file");
                 None
             }
         }
@@ -69,19 +69,19 @@ fn write(directory: &Path, path: &Path, text: &str) -> std::io::Result<()> {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_file(&self.0) {
-            tracing::debug!(%error, path = %self.0.display(), "the file of a question was not removed");
+            tracing::debug!(%error, path = %self.0.display(), "cannot remove the file of a question");
         }
     }
 }
 
-/// Removes what a daemon left that was killed: its questions are gone.
+/// Removes the files that a killed daemon left.
 pub(super) fn clear(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory) else {
         return;
     };
     for entry in entries.flatten() {
         if let Err(error) = std::fs::remove_file(entry.path()) {
-            tracing::debug!(%error, path = %entry.path().display(), "the file of a question was not removed");
+            tracing::debug!(%error, path = %entry.path().display(), "cannot remove the file of a question");
         }
     }
 }

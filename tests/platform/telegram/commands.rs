@@ -128,7 +128,7 @@ async fn a_session_is_brought_by_its_name() {
     commands(&bot, chat, &format!("/resume {TITLE}"), "is here now");
     let answer = bot.asks(chat, None, "go on");
     assert!(answer.text.contains("I remember 4 messages"), "{answer:?}");
-    commands(&bot, chat, &format!("/resume {SESSION}"), "is here already");
+    commands(&bot, chat, &format!("/resume {SESSION}"), "is already here");
 }
 
 #[tokio::test]

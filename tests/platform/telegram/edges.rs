@@ -17,7 +17,10 @@ fn each_absence_is_told_of() {
     let old = |text: &str| bot.api.writes(chat, &ADA).ago(long_ago).text(text).send();
     let told = || {
         let texts = bot.texts(chat);
-        texts.iter().filter(|t| t.contains("say it again")).count()
+        texts
+            .iter()
+            .filter(|t| t.contains("Send them again"))
+            .count()
     };
     old("one");
     old("two");

@@ -114,6 +114,7 @@ async fn messages_edits_and_topics_share_the_limit_of_their_chat() {
     let forum = api.forum("Workshop", Rights::TopicsAdmin);
     api.enforce_limits(VendorLimits {
         group: three(),
+        counts_topics: true,
         ..VendorLimits::default()
     });
     let topic = json!({"chat_id": forum, "name": "Handoff"});

@@ -6,87 +6,13 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 
 use crate::support::bot::{Bot, MARK, Side};
-use crate::support::telegram::{ADA, BotMessage, Person, Rights, ScriptedFault};
-use crate::support::{seed_session, until};
+use crate::support::telegram::{ADA, BotMessage, Person, ScriptedFault};
+use crate::support::until;
 
 const HALF: &str = "…";
 
 fn unmarked(messages: &[BotMessage]) -> usize {
     messages.iter().filter(|m| !m.text.contains(MARK)).count()
-}
-
-/// Hands off, kills the daemon at the nth call, and starts another. False: there was no such call.
-async fn hand_off_killed_at(nth: usize, side: Side) -> bool {
-    let bot = Bot::at_home(|api| api.forum("Work", Rights::TopicsAdmin));
-    seed_session(&bot.home).await;
-    let daemon = bot.start();
-    let held = bot.api.hold(nth, side);
-    bot.ask();
-    let reached = until("the call, or the end", || {
-        let state: String = bot.look("SELECT handoff_state FROM sessions");
-        let reached = held.reached();
-        (reached || state == "completed").then_some(reached)
-    });
-    daemon.kill();
-    bot.api.until_quiet();
-    held.let_go();
-    let _daemon = bot.start();
-    assert_handed_off_once(&bot);
-    reached
-}
-
-/// The whole outcome of one handoff, and that the conversation goes on.
-fn assert_handed_off_once(bot: &Bot) {
-    let handoff = bot.settled();
-    assert_eq!(handoff["state"], "completed", "{handoff}");
-    for (sql, count) in [
-        ("SELECT count(*) FROM sessions", 1),
-        ("SELECT count(*) FROM gateway_routing", 1),
-        ("SELECT count(*) FROM hermesd_handoffs", 1),
-        ("SELECT count(*) FROM messages WHERE active = 1", 6),
-        ("SELECT message_count FROM sessions", 6),
-    ] {
-        assert_eq!(bot.look::<i64>(sql), count, "{sql}");
-    }
-    let thread = handoff["thread"]
-        .as_str()
-        .expect("a topic")
-        .parse()
-        .unwrap();
-    let welcomes = bot.api.messages_in(bot.chat, Some(thread));
-    let all = |is: fn(&BotMessage) -> bool| !welcomes.is_empty() && welcomes.iter().all(is);
-    assert!(all(|m| m.text.contains("I am here")), "{welcomes:?}");
-    assert!(unmarked(&welcomes) <= 1, "{welcomes:?}");
-    let mut others = bot.api.topics(bot.chat);
-    others.retain(|topic| topic.thread != thread);
-    for topic in &others {
-        let empty = bot.api.messages_in(bot.chat, Some(topic.thread));
-        assert!(empty.is_empty(), "{empty:?}");
-        assert!(
-            all(|m| m.text.contains("may stand beside it")),
-            "{welcomes:?}"
-        );
-    }
-    assert!(others.len() <= 1, "{others:?}");
-    bot.goes_on(Some(thread), &ADA);
-}
-
-#[tokio::test]
-async fn a_daemon_killed_before_any_call_of_a_handoff_is_done_completes_it_after_a_restart() {
-    let mut calls = 0;
-    while hand_off_killed_at(calls, Side::Before).await {
-        calls += 1;
-    }
-    assert!(calls >= 3, "getChat, createForumTopic, sendMessage");
-}
-
-#[tokio::test]
-async fn a_daemon_killed_after_any_call_of_a_handoff_is_done_completes_it_after_a_restart() {
-    let mut calls = 0;
-    while hand_off_killed_at(calls, Side::After).await {
-        calls += 1;
-    }
-    assert!(calls >= 3, "getChat, createForumTopic, sendMessage");
 }
 
 /// Long enough for its answer to be shown in pieces while it is written.

@@ -71,7 +71,7 @@ fn a_connection_that_says_nothing_is_noticed_and_made_anew() {
     let _daemon = bot.start_with(&[POLL]);
     let gate = breaks(&bot, ScriptedFault::Hang);
     let why = bot.until_standing("degraded");
-    assert!(why.contains("deaf"), "{why}");
+    assert!(why.contains("connection is dead"), "{why}");
     bot.api.says(chat, None, &ADA, "hello");
     gate.add_permits(1);
     bot.answered(chat, None, "hello");

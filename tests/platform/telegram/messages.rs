@@ -114,7 +114,7 @@ fn what_was_said_while_nobody_was_there_is_answered_in_order_unless_it_is_too_ol
     bot.answered(ben, None, "new");
     let texts = bot.texts(ben);
     assert_eq!(texts.len(), 2, "{texts:?}");
-    assert!(texts[0].contains("say it again"), "{texts:?}");
+    assert!(texts[0].contains("Send them again"), "{texts:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod basics;
 mod commands;
+mod contract;
 mod delivery;
 mod edges;
 mod failures;
@@ -20,6 +21,7 @@ mod message_order;
 mod messages;
 mod moved_chats;
 mod people;
+mod rates;
 mod replies;
 mod trust;
 mod turns;

@@ -71,6 +71,8 @@ pub struct VendorLimits {
     pub private_chat: Option<RateLimit>,
     /// For all chats together.
     pub overall: Option<RateLimit>,
+    /// A new topic counts as a message. The vendor documents neither answer.
+    pub counts_topics: bool,
 }
 
 impl VendorLimits {
@@ -81,6 +83,7 @@ impl VendorLimits {
             group: Some(RateLimit::new(20, seconds(60)).renewing_bans()),
             private_chat: Some(RateLimit::new(5, seconds(5)).renewing_bans()),
             overall: Some(RateLimit::new(30, seconds(1))),
+            counts_topics: false,
         }
     }
 }
@@ -149,6 +152,14 @@ impl RateLimiter {
 }
 
 impl World {
+    /// Counts a new topic of the bot in this chat, where topics count.
+    pub fn count_topic(&mut self, chat: i64) -> Result<(), Refusal> {
+        match self.limiter.limits.counts_topics {
+            true => self.count_message(chat),
+            false => Ok(()),
+        }
+    }
+
     /// Counts a message of the bot to this chat, unless that is too many.
     pub fn count_message(&mut self, chat: i64) -> Result<(), Refusal> {
         let is_private = self.chats[&chat].kind == ChatKind::Private;

@@ -33,7 +33,7 @@ use super::fake::{
     Answer, Done, FakeServer, FakeState, Place, RecordedCall, Refusal, Vendor, decode_path,
 };
 use request::Params;
-use world::World;
+pub use world::World;
 
 /// The only token that it accepts.
 pub const TOKEN: &str = "4242424242:AAtest-0123456789abcdefghijklmnopqr";

@@ -24,7 +24,7 @@ pub fn create(world: &mut World, params: &Params) -> Answer {
     if !colors.contains(&color) {
         return Err(bad("invalid forum topic icon color specified"));
     }
-    world.count_message(chat)?;
+    world.count_topic(chat)?;
     let message = world.open_topic(chat, name, color, bot());
     Ok(json!({
         "message_thread_id": message["message_thread_id"],

@@ -1,4 +1,4 @@
-//! Every rule of the HTML by example, and what has to hold for any text.
+//! Tests every rule of the HTML by example, and the properties of all texts.
 
 use proptest::prelude::*;
 
@@ -36,6 +36,18 @@ fn text_is_escaped() {
         "<div>\n  *a*\n</div>\n\n*b*",
         "&lt;div&gt;\n  *a*\n&lt;/div&gt;\n\n<i>b</i>",
     );
+}
+
+#[test]
+fn no_name_is_a_mention() {
+    shows(
+        "@ada_l and **@ben**",
+        "@\u{2060}ada_l and <b>@\u{2060}ben</b>",
+    );
+    shows("@**carol**", "@\u{2060}<b>carol</b>");
+    shows("ada@example.org costs 2 @ 3", "ada@example.org costs 2 @ 3");
+    shows("`@ada_l`", "<code>@ada_l</code>");
+    assert!(!html("[Ada](tg://user?id=42)").contains("href"));
 }
 
 #[test]
@@ -109,7 +121,7 @@ fn code_has_no_other_tags() {
 fn links_open_or_show_where_they_lead() {
     shows(
         "[a *b*](https://c?d=\"&e) [f](TG://x)",
-        "<a href=\"https://c?d=&quot;&amp;e\">a <i>b</i></a> <a href=\"TG://x\">f</a>",
+        "<a href=\"https://c?d=&quot;&amp;e\">a <i>b</i></a> f (TG://x)",
     );
     shows(
         "[a](b/c.md#d) [e](javascript:f)",
@@ -196,7 +208,7 @@ fn deep_nesting_does_no_harm() {
     }
 }
 
-/// What is seen of the HTML.
+/// The visible text of the HTML.
 fn shown(html: &str) -> String {
     let mut parts = html.split('<');
     let first = parts.next().unwrap_or_default().to_owned();
@@ -205,7 +217,7 @@ fn shown(html: &str) -> String {
     text.replace("&quot;", "\"").replace("&amp;", "&")
 }
 
-/// As strict as Telegram's documentation: panics at what might be refused.
+/// As strict as Telegram's documentation: panics on anything that Telegram may refuse.
 fn check(html: &str) {
     let mut open: Vec<(&str, usize)> = Vec::new();
     let mut rest = html;

@@ -1,28 +1,28 @@
-//! Finds where code begins and ends. It reads each line as a Markdown parser of the piece reads it, so a cut knows whether it
-//! goes through code.
+//! Finds where code begins and ends, so that a cut knows whether it goes through code. Reads each line as a Markdown
+//! parser of the piece does.
 
 use super::Limit;
 
-/// Code that a piece leaves open. Its texts are parts of the source.
+/// Code that a piece leaves open. Its strings are slices of the source.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Fence<'a> {
-    /// The line that opens it again, without the language where that is too long to be repeated.
+    /// The line that reopens it, without the language if that is too long to be repeated.
     pub(super) opening: &'a str,
     marks: &'a str,
     /// The indentation of the line that closes it.
     indent: usize,
-    /// What the lines of the source are indented more than those of the piece.
+    /// The additional indentation of the source's lines, compared to those of the piece.
     pub(super) surplus: usize,
 }
 
 impl<'a> Fence<'a> {
-    /// Marks that take more than an eighth of a piece are no fence: nothing would be left for the code between them.
+    /// Marks longer than an eighth of a piece are no fence, because they would leave no room for the code.
     fn opened_by(line: &'a str, limit: Limit) -> Option<Fence<'a>> {
         let text = line.trim_start_matches(' ');
         let mark = text.chars().next().filter(|c| matches!(c, '`' | '~'))?;
         let info = text.trim_start_matches(mark);
         let marks = &text[..text.len() - info.len()];
-        // With more backticks behind it, it is code within a line.
+        // If more backticks follow, it is code within a line.
         let is_within_line = mark == '`' && info.contains('`');
         if is_within_line || !(3..=limit.longest / 8).contains(&marks.len()) {
             return None;
@@ -46,7 +46,7 @@ impl<'a> Fence<'a> {
         text.starts_with(self.marks) && text.trim_start_matches(&self.marks[..1]).is_empty()
     }
 
-    /// The same code in the next piece, which knows nothing of the list that it stood in.
+    /// The same code in the next piece, which does not contain the list around it.
     pub(super) fn reopened(self) -> Fence<'a> {
         Fence {
             indent: 0,
@@ -60,11 +60,11 @@ impl<'a> Fence<'a> {
     }
 }
 
-/// What the lines of a piece so far mean for the next.
+/// The state of the parser after the lines of a piece so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reader<'a> {
     pub(super) fence: Option<Fence<'a>>,
-    /// Where the text of the list's item begins; code that belongs to it is indented as much.
+    /// The column where the text of the list's item begins. Code of the item has the same indentation.
     offset: usize,
     after_blank: bool,
 }
@@ -96,7 +96,7 @@ impl<'a> Reader<'a> {
         self
     }
 
-    /// Code may begin behind the marker of an item.
+    /// Opens code, also after the marker of an item.
     fn begin_block(&mut self, line: &'a str, limit: Limit) {
         let indent = indentation(line);
         let mut text = dedented(line, self.offset);
@@ -134,13 +134,13 @@ fn behind_marker(text: &str) -> Option<&str> {
         .then(|| behind.trim_start_matches(' '))
 }
 
-/// In columns.
+/// The indentation in columns.
 pub(super) fn indentation(line: &str) -> usize {
     let lead = line.chars().take_while(|c| matches!(c, ' ' | '\t'));
     lead.map(|c| if c == '\t' { 4 } else { 1 }).sum()
 }
 
-/// The line with up to so many columns less in front.
+/// The line without up to `columns` of its indentation.
 pub(super) fn dedented(line: &str, columns: usize) -> &str {
     let mut left = columns;
     line.trim_start_matches(|c| {

@@ -1,4 +1,4 @@
-//! Pieces that fit into a message after a writer has written them.
+//! Cuts Markdown into pieces that fit into a message after a writer has written them.
 
 use super::super::styled::SLACK;
 use super::super::{Measure, StyledText, parse};
@@ -9,15 +9,15 @@ use super::{SHORTEST, split};
 pub struct MessageLimit {
     /// The longest text that the platform accepts.
     pub longest: usize,
-    /// Where Markdown is cut at first. Most texts get shorter when they are written. The difference to `longest` leaves room
-    /// for texts that grow a little.
+    /// Where Markdown is cut at first. Most texts get shorter when they are written. The difference to `longest` leaves
+    /// room for texts that grow a little.
     pub split_at: usize,
     pub measure: Measure,
 }
 
-/// Cuts the text into pieces of Markdown that fit into a message after they are written. `write` gives the text that the
-/// platform counts: the output of its writer, or a part of that. The limit has to be at least 2,000, since a writer may make
-/// almost as much of 64 characters.
+/// Cuts the text into pieces of Markdown that fit into a message after they are written. `write` gives the text that
+/// the platform counts: the output of its writer, or a part of that. The limit has to be at least 2,000, since a writer
+/// may make almost as much of 64 characters.
 pub fn split_for(
     markdown: &str,
     limit: &MessageLimit,

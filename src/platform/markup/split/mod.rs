@@ -1,4 +1,4 @@
-//! Cuts long Markdown into pieces, since a chat message has a greatest length.
+//! Cuts long Markdown into pieces that fit into chat messages.
 
 mod fences;
 mod fit;
@@ -11,7 +11,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::Measure;
 
-/// The shortest limit: below it there might be no room beside the fences of code.
+/// The smallest limit. A smaller one might have no room beside the fences of code.
 const SHORTEST: usize = 64;
 
 /// How long a piece may be.
@@ -36,13 +36,13 @@ impl Limit {
 }
 
 /// Cuts the text into pieces that are at most `longest` in the given measure. The cut is at the best of these places:
-/// between paragraphs or lines if that fills a third of the piece, outside of code rather than within it, between words,
-/// between characters as people see them. A heading stays with the text that follows it, if it can. A text that fits stays
-/// as it is.
+/// between paragraphs or lines if that fills a third of the piece, outside of code rather than within it, between
+/// words, between characters as people see them. A heading stays with the text that follows it, if it can. A text that
+/// fits stays as it is.
 ///
-/// A piece that ends within code closes the code, and the next piece opens it again with the same line, unless the code is
-/// in a quote. Only white space at a cut is lost, which includes the indentation of code in a list. A fence that the source
-/// leaves open stays open in the last piece.
+/// A piece that ends within code closes the code, and the next piece opens it again with the same line, unless the code
+/// is in a quote. Only white space at a cut is lost, which includes the indentation of code in a list. A fence that the
+/// source leaves open stays open in the last piece.
 pub fn split(markdown: &str, longest: usize, measure: Measure) -> Vec<String> {
     let limit = Limit {
         longest: longest.max(SHORTEST),
@@ -78,7 +78,7 @@ struct Piece<'a> {
     limit: Limit,
     text: String,
     length: usize,
-    /// How much of the text is the line that opens code again.
+    /// The length of the line that reopens code, at the start of the text.
     lead: usize,
     reader: Reader<'a>,
     has_content: bool,
@@ -89,9 +89,9 @@ struct Piece<'a> {
 
 #[derive(Clone, Copy)]
 struct Cut<'a> {
-    /// How much of the piece's text stays.
+    /// The part of the piece's text that stays.
     kept: usize,
-    /// How much of the source that is.
+    /// The part of the source that it covers.
     taken: usize,
     /// The code that the cut goes through.
     open: Option<Fence<'a>>,
@@ -115,7 +115,7 @@ impl<'a> Piece<'a> {
 
     fn fill(&mut self, source: &'a str) -> Cut<'a> {
         let Limit { longest, measure } = self.limit;
-        // One character more than fits: a line that is cut off here does not fit.
+        // One character more than fits, so a line that is cut off here does not fit.
         let window = measure.start_of(source, longest + measure.longest_character());
         let is_rest = window.len() == source.len();
         let is_last = is_rest && self.length + measure.length(source) <= longest;
@@ -139,7 +139,7 @@ impl<'a> Piece<'a> {
         Cut {
             kept: self.text.len(),
             taken: end,
-            // What the source leaves open stays open.
+            // Code that the source leaves open stays open.
             open: self.reader.fence.filter(|_| !is_rest),
         }
     }
@@ -171,7 +171,7 @@ impl<'a> Piece<'a> {
         self.reader = after;
     }
 
-    /// The end of a piece in which no line ends at a good place: within the line that does not fit.
+    /// Cuts within the line that does not fit, because the piece has no good place between lines.
     fn cut_line(&mut self, line: &'a str, start: usize) -> Cut<'a> {
         let Limit { longest, measure } = self.limit;
         let mut room = longest.saturating_sub(self.length);
@@ -197,7 +197,7 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// `None` when there is nothing to be seen in it.
+    /// The text of the piece. `None`: it would show nothing.
     fn finish(self, cut: &Cut) -> Option<String> {
         let kept = self.text[..cut.kept].trim_end();
         if self.text[self.lead..cut.kept].trim().is_empty() {
@@ -222,14 +222,14 @@ fn last_character_end(line: &str, within: usize) -> usize {
     ends.last().unwrap_or(within)
 }
 
-/// At the start of a piece they would open or close code.
+/// Whether the text begins with marks that would open or close code at the start of a piece.
 fn starts_with_marks(text: &str) -> bool {
     let text = text.trim_start();
     text.starts_with("```") || text.starts_with("~~~")
 }
 
-/// What the next piece begins with. Indentation stays, unless it would make code of the rest of a list; and before marks,
-/// as without it these would begin code.
+/// The beginning of the next piece. Indentation stays, unless it would turn the rest of a list into code. Before marks
+/// it always stays, because without it they would open code.
 fn behind_cut<'a>(rest: &'a str, open: Option<Fence>) -> &'a str {
     let text = rest.trim_start();
     let white = &rest[..rest.len() - text.len()];
@@ -248,7 +248,7 @@ fn from_first_line(text: &str) -> &str {
     &text[white.rfind('\n').map_or(0, |at| at + 1)..]
 }
 
-/// The rest behind the line that closes the code, if that comes next: the code is closed already.
+/// The rest after the line that closes the code, if that line comes next. The piece before has already closed the code.
 fn behind_closing<'a>(rest: &'a str, open: Option<Fence<'a>>, limit: Limit) -> Option<&'a str> {
     let fence = open?;
     let line = limit.start_of(rest).lines().next()?;

@@ -1,4 +1,4 @@
-//! Where texts are cut by example, and what has to hold for any text.
+//! Tests the cuts by example, and the properties of all texts.
 
 use crate::testing::processor_time;
 use std::time::Duration;
@@ -193,7 +193,7 @@ fn an_open_fence_is_left_open_at_the_end() {
     );
 }
 
-/// Were every piece to look at all of the rest, this would take minutes.
+/// If every piece read the whole rest, this would take minutes.
 #[test]
 fn a_megabyte_takes_no_time() {
     let started = processor_time();
@@ -208,7 +208,7 @@ fn markdownish() -> impl Strategy<Value = String> {
     text_with("[`~.é字🎉\u{301}]{1,4}")
 }
 
-/// Languages are written in capitals, so that they can be told from the rest unless the marks make more fences.
+/// Languages are in capitals, so that the test can distinguish them from the rest.
 fn text_with(marks: &'static str) -> impl Strategy<Value = String> {
     let part = prop_oneof![
         6 => "[a-z]{1,9}",
@@ -223,7 +223,7 @@ fn text_with(marks: &'static str) -> impl Strategy<Value = String> {
     prop::collection::vec(part, 0..80).prop_map(|parts| parts.concat())
 }
 
-/// As a Markdown parser sees it: whether all code in fences has a line that closes it.
+/// Whether all code in fences has a closing line, as a Markdown parser reads it.
 fn closes_its_code(piece: &str) -> bool {
     Parser::new(piece).into_offset_iter().all(|(event, range)| {
         let Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(_))) = event else {
