@@ -1,6 +1,6 @@
 //! Wraps an adapter and passes each call to it when the rate limits have room.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -51,8 +51,36 @@ struct Threads {
     /// Room for threads that are about to be opened, by their key.
     rooms: HashMap<String, Permit>,
     unused: HashMap<ThreadId, UnusedThread>,
+    /// How many threads are being opened.
+    opening: usize,
+    /// Threads in which someone has written while a thread was being opened. A person can be faster than the vendor's
+    /// answer to the call.
+    used_early: HashSet<ThreadId>,
     /// When the last thread was opened that did not count.
     last_uncounted: Option<Instant>,
+}
+
+/// A thread that is being opened.
+struct Opening {
+    threads: Arc<Mutex<Threads>>,
+}
+
+impl Opening {
+    fn begin(threads: &Arc<Mutex<Threads>>) -> Opening {
+        locked(threads).opening += 1;
+        let threads = threads.clone();
+        Opening { threads }
+    }
+}
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        let mut threads = locked(&self.threads);
+        threads.opening -= 1;
+        if threads.opening == 0 {
+            threads.used_early.clear();
+        }
+    }
 }
 
 impl RateLimited {
@@ -258,8 +286,9 @@ impl Platform for RateLimited {
             Some(permit) => permit,
             None => self.permit_for_thread(home).await?,
         };
-        let opening = self.adapter.open_thread(home, title, open_key);
-        match within_patience(opening).await {
+        let _opening = Opening::begin(&self.threads);
+        let opened = self.adapter.open_thread(home, title, open_key);
+        match within_patience(opened).await {
             Ok(opened @ ThreadOutcome::Thread { .. }) => {
                 let reserved = permit.into_reservation();
                 let to = self.adapter.destination(home, &opened);
@@ -270,7 +299,7 @@ impl Platform for RateLimited {
                     }
                     let unused = UnusedThread {
                         reserved,
-                        has_messages: false,
+                        has_messages: threads.used_early.contains(&thread),
                     };
                     threads.unused.insert(thread, unused);
                     if !self.threads_count.load(Ordering::Relaxed) {
@@ -317,10 +346,13 @@ impl Platform for RateLimited {
     }
 
     fn thread_is_used(&self, thread: &Source) {
-        if let Some(id) = thread_of(thread)
-            && let Some(unused) = self.threads().unused.get_mut(&id)
-        {
-            unused.has_messages = true;
+        if let Some(id) = thread_of(thread) {
+            let mut threads = self.threads();
+            if let Some(unused) = threads.unused.get_mut(&id) {
+                unused.has_messages = true;
+            } else if threads.opening > 0 && threads.used_early.len() < MOST_THREADS {
+                threads.used_early.insert(id);
+            }
         }
         self.adapter.thread_is_used(thread);
     }

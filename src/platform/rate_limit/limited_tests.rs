@@ -240,6 +240,31 @@ async fn only_a_thread_without_messages_is_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_person_may_write_in_a_thread_before_the_call_that_opens_it_ends() {
+    let (adapter, limited) = limited(Duration::from_secs(2));
+    let early = Source {
+        thread_id: Some("early".into()),
+        ..chat()
+    };
+    let write = async {
+        sleep(Duration::from_secs(1)).await;
+        limited.thread_is_used(&early);
+    };
+    let (thread, ()) = tokio::join!(opened(&limited, "early"), write);
+    assert_eq!(thread, early);
+    assert!(limited.delete_thread(&thread).await.is_err());
+    // Words in other threads, or before, change nothing.
+    limited.thread_is_used(&Source {
+        thread_id: Some("later".into()),
+        ..chat()
+    });
+    let later = opened(&limited, "later").await;
+    limited.delete_thread(&later).await.expect("a deletion");
+    let calls = adapter.calls.lock().unwrap().clone();
+    assert_eq!(calls, ["open", "open", "delete"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn room_for_a_thread_that_is_not_opened_is_given_back() {
     let (_, limited) = limited(Duration::ZERO);
     let start = Instant::now();

@@ -3,13 +3,15 @@
 #![allow(clippy::print_stdout)] // what each waiter saw is for people to read
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hermesd::client::Client;
 use hermesd::protocol::{Call, HandoffId, HandoffRequest, HandoffView};
+use tokio::sync::Semaphore;
 
 use crate::support::bot::Bot;
-use crate::support::fake::Outcome;
+use crate::support::fake::{Outcome, ScriptedFault};
 use crate::support::prometheus;
 use crate::support::telegram::{BEN, RateLimit, Rights, VendorLimits};
 use crate::support::{add_session, program, until};
@@ -186,11 +188,16 @@ async fn a_thread_in_which_anyone_has_written_stays() {
     let client = Client::connect(&bot.home.socket())
         .await
         .expect("a connection");
+    // Ben is faster than the answer to the call that opens the topic.
+    let receipt = Arc::new(Semaphore::new(0));
+    let hold = ScriptedFault::HoldAfter(receipt.clone());
+    bot.api.then("createForumTopic", hold);
     let asked = ask(&client, &sessions[0]).await;
     let topic = until("a topic", || bot.api.topics(bot.chat).pop());
     bot.api
         .says(bot.chat, Some(topic.thread), &BEN, "what is this?");
     bot.api.until_polled();
+    receipt.add_permits(1);
     bot.home.write("go", "");
     let ended = end(&client, asked.id).await;
     assert!(ended.error.is_some(), "{ended:?}");
