@@ -29,6 +29,13 @@ pub enum Event {
         platform: String,
         stage: HandoffStage,
     },
+    /// A handoff waits before it can go on to its next stage. Published when the wait begins.
+    HandoffWaiting {
+        id: i64,
+        session_id: String,
+        platform: String,
+        reason: String,
+    },
     HandoffEnded {
         id: i64,
         session_id: String,

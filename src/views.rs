@@ -289,6 +289,17 @@ pub fn event(published: &PublishedEvent) -> EventView {
             platform,
             stage: stage.as_str().to_owned(),
         },
+        Event::HandoffWaiting {
+            id,
+            session_id,
+            platform,
+            reason,
+        } => EventKind::HandoffWaiting {
+            id,
+            session: session_id,
+            platform,
+            reason,
+        },
         Event::HandoffEnded {
             id,
             session_id,

@@ -125,6 +125,7 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
             platform,
         } => format!("handoff {id} of {session} to {platform} requested"),
         EventKind::HandoffStage { id, stage, .. } => format!("handoff {id} {stage}"),
+        EventKind::HandoffWaiting { id, reason, .. } => format!("handoff {id} waits: {reason}"),
         EventKind::HandoffEnded {
             id, state, error, ..
         } => {

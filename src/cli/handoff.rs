@@ -22,6 +22,7 @@ use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffView};
 use crate::sessions::open_elsewhere;
 use crate::store::{OpenMode, Store, watch as database_watch};
 use crate::views;
+use crate::visible_text::visible;
 
 /// The poll interval while watching the database, in case inotify misses a change.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
@@ -171,13 +172,15 @@ pub(super) async fn follow(
         tokio::select! {
             biased;
             news = client.news() => match news {
-                Some(News::Event(event)) => {
-                    if let EventKind::HandoffStage { id: of, stage, .. } = &event.event
-                        && *of == id
-                    {
+                Some(News::Event(event)) => match &event.event {
+                    EventKind::HandoffStage { id: of, stage, .. } if *of == id => {
                         progress.reached(out, stage, event.at, handoff.requested_at)?;
                     }
-                }
+                    EventKind::HandoffWaiting { id: of, reason, .. } if *of == id => {
+                        out.line(out.styled(FAINT, &format!("… waits: {}", visible(reason))))?;
+                    }
+                    _ => {}
+                },
                 // The final answer contains all stages.
                 Some(News::Missed(_)) => {}
                 None => {

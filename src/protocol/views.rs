@@ -363,6 +363,15 @@ pub enum EventKind {
         platform: String,
         stage: String,
     },
+    /// A handoff waits before it can go on to its next stage. It is published when the wait begins.
+    #[serde(rename = "handoff.waiting")]
+    HandoffWaiting {
+        id: i64,
+        session: String,
+        platform: String,
+        /// What it waits for, in words.
+        reason: String,
+    },
     /// A handoff completed or failed.
     #[serde(rename = "handoff.ended")]
     HandoffEnded {
@@ -491,6 +500,7 @@ impl EventKind {
         match self {
             EventKind::HandoffRequested { session, .. }
             | EventKind::HandoffStage { session, .. }
+            | EventKind::HandoffWaiting { session, .. }
             | EventKind::HandoffEnded { session, .. }
             | EventKind::TurnWaiting { session, .. }
             | EventKind::TurnStarted { session, .. }
@@ -509,6 +519,7 @@ impl EventKind {
         match self {
             EventKind::HandoffRequested { .. } => "handoff.requested",
             EventKind::HandoffStage { .. } => "handoff.stage",
+            EventKind::HandoffWaiting { .. } => "handoff.waiting",
             EventKind::HandoffEnded { .. } => "handoff.ended",
             EventKind::TurnWaiting { .. } => "turn.waiting",
             EventKind::TurnStarted { .. } => "turn.started",

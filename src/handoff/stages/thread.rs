@@ -10,6 +10,7 @@ use crate::clock;
 use crate::delivery::LAST_CALL;
 use crate::domain::HandoffStage;
 use crate::domain::{HomeChannel, ThreadOutcome};
+use crate::events::Event;
 use crate::handoff::pipeline::{Context, StageError, unavailable};
 use crate::handoff::worker::Slot;
 use crate::platform::{
@@ -69,6 +70,15 @@ async fn wait_for_room(
             () = std::future::ready(()) => {}
         }
         tracing::info!("handoff waits for the rate limits of the platform");
+        context.bus.publish(Event::HandoffWaiting {
+            id: claim.handoff.id,
+            session_id: claim.handoff.session_id.clone(),
+            platform: claim.handoff.platform.clone(),
+            reason: format!(
+                "the rate limit of {} has no room for a thread",
+                platform.name()
+            ),
+        });
         slot.give_up();
         let room = room.await;
         slot.take_back().await;
