@@ -252,7 +252,7 @@ mod tests {
         ] {
             assert!(in_secret_directory(Path::new(path)), "{path}");
         }
-        assert!(!in_secret_directory(Path::new("/home/u/work/a.png")));
+        assert!(!in_secret_directory(Path::new("/home/u/pictures/a.png")));
         assert!(is_hidden(Path::new("a/.git/b.png")) && is_hidden(Path::new(".b.png")));
         assert!(!is_hidden(Path::new("a/b.png")));
     }

@@ -323,7 +323,7 @@ impl Questions {
         asked_in(&self.locked(), is_there).any(|asked| *asked.sending.borrow())
     }
 
-    /// Whether this text is an answer to a question of this chat, whoever may answer it.
+    /// Whether this text is an answer to a question of this chat. Does not check who may answer.
     pub fn is_answer_in(&self, words: &str, is_there: impl Fn(&Source) -> bool) -> bool {
         asked_in(&self.locked(), is_there).any(|asked| read(&asked.question, words).is_some())
     }
