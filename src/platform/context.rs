@@ -8,6 +8,7 @@ use reqwest::Client;
 use reqwest::redirect::Policy;
 
 use super::PlatformError;
+use crate::domain::Source;
 use crate::events::Bus;
 use crate::name_lookup::NameLookup;
 use crate::private_files;
@@ -65,6 +66,12 @@ impl AdapterContext {
     pub async fn moved_chats(&self) -> Result<Vec<(String, String)>, PlatformError> {
         let moved = self.store.moved_chats(self.platform).await;
         moved.map_err(storage)
+    }
+
+    /// The chats of the platform that are on a session, the latest first, up to a limit.
+    pub async fn bound_chats(&self, most: usize) -> Result<Vec<Source>, PlatformError> {
+        let bound = self.store.bound_chats(self.platform, most).await;
+        bound.map_err(storage)
     }
 
     /// A directory of the adapter's own, which other users cannot read. Creates it.

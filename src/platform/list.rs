@@ -38,7 +38,7 @@ macro_rules! platforms {
 platforms! {
     local => local::build,
     telegram => telegram::build,
-    discord,
+    discord => discord::build,
     slack,
     matrix,
     signal,

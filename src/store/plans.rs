@@ -24,7 +24,11 @@ const LARGE: [&str; 8] = [
 ];
 
 /// Statements that may scan a table or walk through an index, and why.
-const MAY_SCAN: [(&str, &str); 9] = [
+const MAY_SCAN: [(&str, &str); 10] = [
+    (
+        "SELECT entry_json FROM gateway_routing WHERE scope",
+        "lists the chats of a platform, once for a new session of its gateway",
+    ),
     (
         "SELECT max(id) FROM messages WHERE id <= ?1",
         "looks at the last entry of the range alone",

@@ -55,6 +55,33 @@ impl Store {
         Ok(entry.as_ref().and_then(named))
     }
 
+    /// The chats of a platform that have a routing entry, the latest first, up to a limit.
+    pub async fn bound_chats(
+        &self,
+        platform: &str,
+        most: usize,
+    ) -> Result<Vec<Source>, StoreError> {
+        let (scope, platform) = (self.scope(), platform.to_owned());
+        self.read(move |c| {
+            let mut statement = c.prepare_cached(
+                "SELECT entry_json FROM gateway_routing WHERE scope = ?1 ORDER BY updated_at DESC",
+            )?;
+            let entries = statement.query_map([scope], |row| row.get::<_, String>(0))?;
+            let mut chats = Vec::new();
+            for entry in entries {
+                let entry: Option<Value> = serde_json::from_str(&entry?).ok();
+                let origin = entry.as_ref().and_then(|entry| entry.get("origin"));
+                let source = origin.and_then(Source::from_origin);
+                chats.extend(source.filter(|source| source.platform == platform));
+                if chats.len() >= most {
+                    break;
+                }
+            }
+            Ok(chats)
+        })
+        .await
+    }
+
     /// The tip of the session that a chat is on. `None` if it is on none, or if the session does not exist.
     pub async fn live_session(&self, key: &str) -> Result<Option<String>, StoreError> {
         match self.bound_session(key).await? {

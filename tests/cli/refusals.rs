@@ -130,11 +130,11 @@ async fn a_platform_without_a_token() {
 #[tokio::test]
 async fn a_platform_that_this_version_cannot_speak_to() {
     Case {
-        dot_env: "DISCORD_BOT_TOKEN=1:SECRET\nDISCORD_HOME_CHANNEL=5\n",
+        dot_env: "SLACK_BOT_TOKEN=xoxb-SECRET\nSLACK_APP_TOKEN=xapp-SECRET\nSLACK_HOME_CHANNEL=C5\n",
         ..Case::of(
-            &["discord", "--session", SESSION],
+            &["slack", "--session", SESSION],
             "platform_off",
-            &["cannot speak to discord yet"],
+            &["cannot speak to slack yet"],
         )
     }
     .check()

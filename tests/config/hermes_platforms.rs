@@ -285,16 +285,9 @@ fn every_setting_of_a_hermes_user_shows_its_value_and_its_origin() {
         let found = setting(&shown, &format!("platforms.{key}"));
         assert_eq!(found, Some((value.to_string(), origin)), "{key}");
     }
-    // All six are on, and this version can speak to none of them.
+    // All six are on, and this version can speak to Discord alone.
     let warnings = shown["warnings"].as_array().expect("warnings");
-    for name in [
-        "discord",
-        "slack",
-        "matrix",
-        "signal",
-        "whatsapp",
-        "whatsapp_cloud",
-    ] {
+    for name in ["slack", "matrix", "signal", "whatsapp", "whatsapp_cloud"] {
         let warns = |w: &Value| {
             let text = w.as_str().unwrap_or_default();
             text.starts_with(&format!("{name} is off: ")) && text.contains("cannot speak to")

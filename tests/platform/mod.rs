@@ -2,5 +2,6 @@
 
 mod context;
 mod contract;
+mod discord;
 mod fake_frame;
 mod telegram;

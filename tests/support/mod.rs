@@ -3,6 +3,8 @@
 pub mod acp;
 pub mod bot;
 mod daemon;
+pub mod discord;
+pub mod discord_bot;
 pub mod endpoint;
 pub mod fake;
 pub mod journald;

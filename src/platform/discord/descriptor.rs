@@ -4,7 +4,7 @@ use crate::config::{
 };
 
 pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
-    name: "discord",
+    name: super::NAME,
     thread_word: "thread",
     settings: SETTINGS,
     credentials: &[&[Credential {
@@ -53,11 +53,12 @@ const SETTINGS: &[S] = &[
     REQUIRE_MENTION.default("true"),
     FREE_CHATS.env(&["DISCORD_FREE_RESPONSE_CHANNELS"]).hermes_first(&["free_response_channels", "extra.free_response_channels"]),
     THREAD_REQUIRE_MENTION.hermes(&["thread_require_mention"]),
-    S::flag("auto_thread", "A mention in a channel opens a thread for the conversation.").default("true").env(&["DISCORD_AUTO_THREAD"]).hermes(&["auto_thread"]),
-    S::list("no_thread_chats", "Ids of the channels in which a mention opens no thread.").env(&["DISCORD_NO_THREAD_CHANNELS"]).hermes(&["no_thread_channels"]),
+    S::flag("auto_thread", "Not used yet. In Hermes, a mention in a channel opens a thread for the conversation.").default("true").env(&["DISCORD_AUTO_THREAD"]).hermes(&["auto_thread"]),
+    S::list("no_thread_chats", "Not used yet. In Hermes, ids of the channels in which a mention opens no thread.").env(&["DISCORD_NO_THREAD_CHANNELS"]).hermes(&["no_thread_channels"]),
     ALLOW_BOTS,
-    S::choice("reply_to_mode", &["off", "first", "all"], "Which messages of an answer reply to the question: none, the first, or all.").default("first").env(&["DISCORD_REPLY_TO_MODE"]).hermes(&["reply_to_mode"]),
+    S::choice("reply_to_mode", &["off", "first", "all"], "Not used yet. In Hermes, which messages of an answer reply to the question: none, the first, or all.").default("first").env(&["DISCORD_REPLY_TO_MODE"]).hermes(&["reply_to_mode"]),
     REACTIONS.hermes(&["reactions"]),
-    S::text("base_url", "The address of another server with Discord's API: http://host:8080/api/v10."),
+    S::choice("auto_archive", &["60", "1440", "4320", "10080"], "Minutes without a message after which Discord archives a thread of a handoff.").default("1440"),
+    S::text("base_url", "The address of a proxy for Discord's API, up to /api/v10: http://host:8080. The gateway's address comes from its answer."),
     S::secret("token", "The bot's token.").env(&["DISCORD_BOT_TOKEN"]).hermes(&["token"]),
 ];

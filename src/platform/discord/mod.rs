@@ -1,5 +1,249 @@
-//! Discord. This version has its descriptor only: it reads the settings and has no adapter.
+//! The adapter of Discord. It uses the REST API and the gateway.
 
+mod address;
+mod api;
+mod buckets;
+mod channel;
+mod config;
 mod descriptor;
+mod diagnose;
+mod failure;
+mod format;
+mod gateway;
+mod listen;
+mod parse;
+mod permissions;
+mod send;
+mod threads;
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use serenity::http::Route;
+
+use super::{
+    Account, AdapterContext, BuildError, Capabilities, CountedCalls, Dedup, Finding, HoldScope,
+    Limit, ListenContext, OutboundMessage, Platform, PlatformError, Rates, ReplyHandle,
+};
+use crate::config::PlatformConfig;
+use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
+use api::Api;
+use channel::{Channels, channel_id, id_of};
+use config::DiscordConfig;
 pub use descriptor::DESCRIPTOR;
+
+pub const NAME: &str = "discord";
+
+/// The wait before a refused token is checked a second time.
+const SECOND_LOOK: Duration = Duration::from_secs(2);
+/// Discord recognises a repeated nonce for "a few minutes".
+const NONCE_LASTS: Duration = Duration::from_secs(120);
+
+pub struct Discord {
+    api: Api,
+    rules: DiscordConfig,
+    context: AdapterContext,
+    me: Mutex<Option<Account>>,
+    channels: Channels,
+    /// The threads that this process has opened.
+    opened: Mutex<HashSet<String>>,
+}
+
+pub fn build(
+    settings: &PlatformConfig,
+    context: AdapterContext,
+) -> Result<Arc<dyn Platform>, BuildError> {
+    let missing = || BuildError("platforms.discord.token is missing".into());
+    let token = settings.values.secret("token").ok_or_else(missing)?;
+    let rules = DiscordConfig::read(&settings.values);
+    let api = Api::new(context.http_client()?, &token, rules.base_url.as_deref())?;
+    Ok(Arc::new(Discord {
+        api,
+        rules,
+        context,
+        me: Mutex::default(),
+        channels: Channels::default(),
+        opened: Mutex::default(),
+    }))
+}
+
+impl Discord {
+    /// The id of the bot.
+    fn me(&self) -> String {
+        let me = self.me.lock().unwrap_or_else(|e| e.into_inner());
+        me.as_ref().map(|me| me.id.clone()).unwrap_or_default()
+    }
+
+    fn opened(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.opened.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    async fn account(&self) -> Result<Account, PlatformError> {
+        let answer = self.api.get(Route::UserMe).await?;
+        let name = answer.get("username").and_then(Value::as_str);
+        Ok(Account {
+            id: id_of(&answer, "id").unwrap_or_default(),
+            name: format!("@{}", name.unwrap_or_default()),
+        })
+    }
+
+    /// Checks a refused token a second time, because a server that restarts may refuse any token.
+    async fn sign_in(&self) -> Result<Account, PlatformError> {
+        let first = self.account().await;
+        let Err(PlatformError::Unauthorized(_)) = first else {
+            return first;
+        };
+        tracing::warn!(platform = NAME, "token refused, checking it again");
+        tokio::time::sleep(SECOND_LOOK).await;
+        match self.account().await {
+            Err(PlatformError::Unauthorized(reason)) => Err(PlatformError::Permanent(reason)),
+            second => second,
+        }
+    }
+}
+
+#[async_trait]
+impl Platform for Discord {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            threads: true,
+            send_dedup: Dedup::For(NONCE_LASTS),
+            // An empty thread of an earlier attempt is found by its name.
+            thread_dedup: Dedup::Always,
+            buttons: true,
+            files: true,
+        }
+    }
+
+    /// Discord documents 50 calls a second for a bot. Its answers say the rest, which `buckets` remembers.
+    fn rates(&self) -> Rates {
+        let five = Some(Limit::new(5, Duration::from_secs(5)));
+        Rates {
+            overall: Some(Limit::new(45, Duration::from_secs(1))),
+            private_chat: five,
+            group: five,
+            counted: CountedCalls::default(),
+            hold: HoldScope::Chat,
+        }
+    }
+
+    async fn connect(&self) -> Result<(), PlatformError> {
+        let me = self.sign_in().await?;
+        tracing::debug!(bot = me.name, "token accepted");
+        *self.me.lock().unwrap_or_else(|e| e.into_inner()) = Some(me);
+        Ok(())
+    }
+
+    async fn identify(&self) -> Result<Option<Account>, PlatformError> {
+        Ok(Some(self.account().await?))
+    }
+
+    async fn diagnose(&self, home: Option<&HomeChannel>) -> Vec<Finding> {
+        self.look_around(home).await
+    }
+
+    async fn listen(&self, context: &ListenContext) -> PlatformError {
+        self.receive(context).await
+    }
+
+    async fn open_thread(
+        &self,
+        home: &HomeChannel,
+        title: &str,
+        open_key: &str,
+    ) -> Result<ThreadOutcome, PlatformError> {
+        self.open(home, title, open_key).await
+    }
+
+    async fn delete_thread(&self, destination: &Source) -> Result<(), PlatformError> {
+        let Some(thread) = &destination.thread_id else {
+            return Err(PlatformError::Permanent(
+                "the chat itself cannot be deleted".into(),
+            ));
+        };
+        let route = Route::Channel {
+            channel_id: channel_id(thread)?,
+        };
+        Ok(self.api.delete(route).await.map(drop)?)
+    }
+
+    fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
+        address::of_home(home, opened)
+    }
+
+    fn parent(&self, thread: &Source) -> Option<Source> {
+        address::parent(thread)
+    }
+
+    fn split(&self, markdown: &str) -> Vec<String> {
+        format::pieces(markdown)
+    }
+
+    async fn send(
+        &self,
+        to: &Source,
+        what: OutboundMessage<'_>,
+        send_key: &str,
+    ) -> Result<String, PlatformError> {
+        Ok(self.post(to, what, send_key).await?)
+    }
+
+    fn edit_interval(&self, _to: &Source) -> Option<Duration> {
+        Some(Duration::from_millis(1500))
+    }
+
+    async fn edit(
+        &self,
+        to: &Source,
+        message_id: &str,
+        what: OutboundMessage<'_>,
+    ) -> Result<(), PlatformError> {
+        Ok(self.change(to, message_id, what).await?)
+    }
+
+    fn typing_interval(&self) -> Option<Duration> {
+        Some(Duration::from_secs(9))
+    }
+
+    async fn typing(&self, to: &Source) -> Result<(), PlatformError> {
+        Ok(self.show_typing(to).await?)
+    }
+
+    async fn acknowledge(&self, source: &Source, message_id: &str) -> Result<(), PlatformError> {
+        match self.rules.reactions {
+            true => Ok(self.react(source, message_id).await?),
+            false => Ok(()),
+        }
+    }
+
+    fn precedes(&self, message_id: &str, other: &str) -> Option<bool> {
+        crate::platform::by_number(message_id, other)
+    }
+
+    async fn acknowledge_button(
+        &self,
+        handle: &ReplyHandle,
+        text: &str,
+    ) -> Result<(), PlatformError> {
+        match handle.secret() {
+            Some(secret) => Ok(self.answer_press(secret, text).await?),
+            None => Ok(()),
+        }
+    }
+
+    async fn fetch(
+        &self,
+        file: &RemoteFile,
+        to: &std::path::Path,
+        largest: u64,
+    ) -> Result<(), PlatformError> {
+        self.download(file, to, largest).await
+    }
+}

@@ -1,0 +1,222 @@
+//! Sends messages, edits, reactions and typing indicators to Discord, and downloads files.
+
+use std::path::Path;
+
+use reqwest::Url;
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+use serenity::http::Route;
+use serenity::model::id::{ChannelId, InteractionId, MessageId};
+use tokio_stream::StreamExt;
+use tokio_util::io::ReaderStream;
+
+use super::Discord;
+use super::api::network;
+use super::channel::{channel_id, id_of};
+use super::failure::Failure;
+use super::format::text;
+use crate::domain::{Button, RemoteFile, Source};
+use crate::platform::download::save;
+use crate::platform::{OutboundMessage, PlatformError};
+
+const LONGEST_LABEL: usize = 80;
+const LONGEST_DATA: usize = 100;
+const BUTTONS_IN_A_ROW: usize = 5;
+const ROWS: usize = 5;
+/// 👀, as it stands in an address.
+const EYES: &str = "%F0%9F%91%80";
+
+/// The same key gives the same nonce: 96 bits of FNV-1a, which fit into Discord's 25 characters.
+pub(super) fn nonce(send_key: &str) -> String {
+    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
+    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
+    let hash = send_key.bytes().fold(OFFSET, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(PRIME)
+    });
+    format!("{:024x}", hash >> 32)
+}
+
+/// Up to five rows of five buttons. Leaves out buttons that Discord would refuse: the text names them too.
+fn components(buttons: &[Button]) -> Value {
+    let fitting: Vec<Value> = buttons
+        .iter()
+        .filter(|button| !button.label.is_empty() && button.data.chars().count() <= LONGEST_DATA)
+        .take(ROWS * BUTTONS_IN_A_ROW)
+        .map(|button| {
+            let label: String = button.label.chars().take(LONGEST_LABEL).collect();
+            json!({"type": 2, "style": 2, "label": label, "custom_id": button.data})
+        })
+        .collect();
+    let rows = fitting.chunks(BUTTONS_IN_A_ROW);
+    rows.map(|row| json!({"type": 1, "components": row}))
+        .collect()
+}
+
+fn channel_of(to: &Source) -> Result<ChannelId, Failure> {
+    channel_id(to.chat_id.as_deref().unwrap_or_default())
+}
+
+fn message_of(id: &str) -> Result<MessageId, Failure> {
+    let number = id.parse::<u64>().ok().filter(|id| *id != 0);
+    number.map(MessageId::new).ok_or_else(|| Failure::Refused {
+        status: 404,
+        code: 10008,
+        message: format!("{id:?} is not a message id of Discord"),
+    })
+}
+
+impl Discord {
+    pub(super) async fn post(
+        &self,
+        to: &Source,
+        what: OutboundMessage<'_>,
+        send_key: &str,
+    ) -> Result<String, Failure> {
+        let route = Route::ChannelMessages {
+            channel_id: channel_of(to)?,
+        };
+        let mut body = json!({
+            "content": text(what.text),
+            "nonce": nonce(send_key),
+            "enforce_nonce": true,
+            "allowed_mentions": {"parse": []},
+        });
+        if !what.buttons.is_empty() {
+            body["components"] = components(what.buttons);
+        }
+        let answer = match what.file {
+            Some(path) => self.api.upload(route, form(&body, path).await?).await?,
+            None => self.api.post(route, &body).await?,
+        };
+        Ok(id_of(&answer, "id").unwrap_or_else(|| "0".into()))
+    }
+
+    pub(super) async fn change(
+        &self,
+        to: &Source,
+        message_id: &str,
+        what: OutboundMessage<'_>,
+    ) -> Result<(), Failure> {
+        let route = Route::ChannelMessage {
+            channel_id: channel_of(to)?,
+            message_id: message_of(message_id)?,
+        };
+        let body = json!({
+            "content": text(what.text),
+            "allowed_mentions": {"parse": []},
+            "components": components(what.buttons),
+        });
+        self.api.patch(route, &body).await.map(drop)
+    }
+
+    pub(super) async fn show_typing(&self, to: &Source) -> Result<(), Failure> {
+        let route = Route::ChannelTyping {
+            channel_id: channel_of(to)?,
+        };
+        self.api.post(route, &json!({})).await.map(drop)
+    }
+
+    pub(super) async fn react(&self, source: &Source, message_id: &str) -> Result<(), Failure> {
+        let Ok(message_id) = message_of(message_id) else {
+            return Ok(());
+        };
+        let route = Route::ChannelMessageReactionMe {
+            channel_id: channel_of(source)?,
+            message_id,
+            reaction: EYES,
+        };
+        self.api.put(route).await.map(drop)
+    }
+
+    /// Shows a text to the person who pressed only. Without a text, the press just ends.
+    pub(super) async fn answer_press(&self, secret: &str, said: &str) -> Result<(), Failure> {
+        let Some((id, token)) = secret.split_once('/') else {
+            return Ok(());
+        };
+        let Some(id) = id.parse::<u64>().ok().filter(|id| *id != 0) else {
+            return Ok(());
+        };
+        let route = Route::InteractionResponse {
+            interaction_id: InteractionId::new(id),
+            token,
+        };
+        let body = match said.is_empty() {
+            true => json!({"type": 6}),
+            false => json!({"type": 4, "data": {
+                "content": said.chars().take(2000).collect::<String>(),
+                "flags": 64,
+                "allowed_mentions": {"parse": []},
+            }}),
+        };
+        self.api.post(route, &body).await.map(drop)
+    }
+
+    pub(super) async fn download(
+        &self,
+        file: &RemoteFile,
+        to: &Path,
+        largest: u64,
+    ) -> Result<(), PlatformError> {
+        let url = Url::parse(&file.id).ok();
+        let Some(url) = url.filter(|url| self.api.is_file_host(url)) else {
+            return Err(PlatformError::Permanent(
+                "the file is not on Discord's servers".into(),
+            ));
+        };
+        let response = self.api.file(url).await?;
+        let chunks = response.bytes_stream().map(|chunk| match chunk {
+            Ok(bytes) => Ok(bytes.to_vec()),
+            Err(error) => Err(network(error).into()),
+        });
+        save(to, largest, chunks).await
+    }
+}
+
+async fn form(body: &Value, path: &Path) -> Result<Form, Failure> {
+    let unreadable = |error: std::io::Error| {
+        // The chat must not learn the path.
+        tracing::warn!(path = %path.display(), %error, "file to send cannot be read");
+        Failure::File("it cannot be read".into())
+    };
+    let file = tokio::fs::File::open(path).await.map_err(unreadable)?;
+    let size = file.metadata().await.map_err(unreadable)?.len();
+    let chunks = ReaderStream::with_capacity(file, 64 << 10);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let part = Part::stream_with_length(reqwest::Body::wrap_stream(chunks), size);
+    let part = part.file_name(name.into_owned());
+    Ok(Form::new()
+        .text("payload_json", body.to_string())
+        .part("files[0]", part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nonce_fits_and_depends_on_its_key_alone() {
+        assert_eq!(nonce("delivery:7"), nonce("delivery:7"));
+        assert_ne!(nonce("delivery:7"), nonce("delivery:8"));
+        assert!(nonce("").len() <= 25);
+    }
+
+    #[test]
+    fn buttons_fit_into_rows() {
+        let button = |n: usize| Button {
+            label: "x".repeat(100),
+            data: format!("choice:{n}"),
+        };
+        let buttons: Vec<Button> = (0..30).map(button).collect();
+        let rows = components(&buttons);
+        let rows = rows.as_array().unwrap();
+        assert_eq!(rows.len(), 5);
+        assert!(
+            rows.iter()
+                .all(|row| row["components"].as_array().unwrap().len() == 5)
+        );
+        assert_eq!(
+            rows[0]["components"][0]["label"].as_str().unwrap().len(),
+            80
+        );
+    }
+}

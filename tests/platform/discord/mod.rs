@@ -1,0 +1,12 @@
+//! Discord, and the fake that plays it.
+
+mod contract;
+mod fake;
+mod fake_gateway;
+mod fake_interactions;
+mod fake_lookups;
+mod fake_mentions;
+mod fake_messages;
+mod fake_permissions;
+mod fake_threads;
+mod handoff;
