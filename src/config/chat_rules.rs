@@ -18,6 +18,10 @@ pub struct ChatRules {
     /// The bot ignores messages that mention only others, except in free chats.
     pub ignore_mentions_of_others: bool,
     pub bots: BotMessages,
+    /// A mention in a group opens a thread for the conversation.
+    pub auto_thread: bool,
+    /// Groups in which a mention opens no thread.
+    pub no_thread_chats: BTreeSet<String>,
 }
 
 /// Which messages of other bots the bot answers.

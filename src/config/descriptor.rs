@@ -51,6 +51,8 @@ pub struct AccessRules {
     pub offers_pairing: bool,
     /// Whether one person may have several ids, such as a phone number and another.
     pub people_have_aliases: bool,
+    /// The id of a person in a list of people, which may write it in several forms.
+    pub person_id: fn(&str) -> String,
 }
 
 /// The groups that a platform listens to.

@@ -106,7 +106,8 @@ fn placeholder(
 fn access(descriptor: &PlatformDescriptor, all: &SettingValues, own: &SettingValues) -> Access {
     let rules = &descriptor.access;
     let everywhere = all.set("chats.allowed_users");
-    let mut users = own.set("allowed_users");
+    let listed = own.set("allowed_users");
+    let mut users: BTreeSet<String> = listed.iter().map(|id| (rules.person_id)(id)).collect();
     let (mut group_users, mut chats) = (own.set("allowed_group_users"), own.set("allowed_chats"));
     // Older files list chats here. Ids of chats begin with a minus sign, ids of people do not.
     let named_as_users = group_users.extract_if(.., |id| id.starts_with('-'));
@@ -128,7 +129,7 @@ fn access(descriptor: &PlatformDescriptor, all: &SettingValues, own: &SettingVal
         group_users,
         chats,
         roles: own.set("allowed_roles"),
-        owner: own.text("owner"),
+        owner: own.text("owner").map(|id| (rules.person_id)(&id)),
         home_person: own
             .text("home_channel")
             .filter(|chat| (rules.is_private_chat)(chat)),
@@ -149,6 +150,8 @@ fn chat_rules(own: &SettingValues) -> ChatRules {
         thread_require_mention: own.flag("thread_require_mention"),
         ignore_mentions_of_others: own.flag("ignore_mentions_of_others"),
         bots: bots.map_or(BotMessages::Never, |word| BotMessages::parse(&word)),
+        auto_thread: own.flag("auto_thread"),
+        no_thread_chats: own.set("no_thread_chats"),
     }
 }
 

@@ -251,7 +251,9 @@ fn outgoing<'a>(delivery: &'a Delivery, text: &'a str, priority: Priority) -> Ou
         text,
         file: delivery.extra.file.as_deref(),
         buttons: &delivery.extra.buttons,
+        answers: delivery.answers(),
+        continues: !delivery.is_first_piece(),
         priority,
-        underway: None,
+        ..OutboundMessage::default()
     }
 }

@@ -118,7 +118,11 @@ impl Preview<'_> {
             Draft::None => {
                 self.store_draft(Draft::Sending).await?;
                 let key = format!("draft:{}", self.inbound);
-                let sent = platform.send(self.to, preview(text), &key).await;
+                let first = OutboundMessage {
+                    answers: self.to.message_id.as_deref(),
+                    ..preview(text)
+                };
+                let sent = platform.send(self.to, first, &key).await;
                 match sent {
                     Ok(id) => self.store_draft(Draft::Shown(id)).await,
                     // It may have arrived. The whole reply says so.

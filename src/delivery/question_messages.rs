@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::Button;
-use crate::domain::Source;
 use crate::domain::question_text::{self, Whole};
+use crate::domain::{ChatType, Source};
 use crate::metrics::Metrics;
 use crate::platform::{
     CallEffort, CallFailure, OutboundMessage, Platform, PlatformError, Priority, RetryPolicy,
@@ -127,9 +127,12 @@ impl ChatQuestionDisplay {
             let (buttons, key) = (buttons.to_vec(), key.to_owned());
             let (text, recorder) = (text.to_owned(), asked.recorder());
             let attempt = tokio::spawn(async move {
+                // In a private chat, every message notifies its person.
+                let is_group = to.chat_type != ChatType::Dm;
                 let what = OutboundMessage {
                     text: &text,
                     buttons: &buttons,
+                    notifies: to.user_id.as_deref().filter(|_| is_group),
                     ..question()
                 };
                 let message_id = platform.send(&to, what, &key).await?;

@@ -173,11 +173,25 @@ pub fn help(place: Place) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The words and descriptions of a place's commands, for a platform's menu.
-pub fn menu(place: Place) -> impl Iterator<Item = (&'static str, &'static str)> {
-    OFFERS
-        .iter()
-        .filter_map(move |offer| Some((offer.word, offer.at(place)?)))
+/// A command in a platform's menu.
+#[derive(Debug, Clone, Copy)]
+pub struct MenuEntry {
+    pub word: &'static str,
+    /// The name of its argument, in brackets if it is optional. Empty: it takes none.
+    pub takes: &'static str,
+    /// What it does.
+    pub what: &'static str,
+}
+
+/// The commands of a place, for a platform's menu.
+pub fn menu(place: Place) -> impl Iterator<Item = MenuEntry> {
+    OFFERS.iter().filter_map(move |offer| {
+        Some(MenuEntry {
+            word: offer.word,
+            takes: offer.takes,
+            what: offer.at(place)?,
+        })
+    })
 }
 
 /// The commands of a place for completion: with their slash, and a trailing space if they take an argument.

@@ -14,15 +14,10 @@ use crate::inbound::{Chats, Inner, Right};
 use crate::journal_ids;
 use crate::metrics::MessageOutcome;
 use crate::platform::{
-    ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, MessageFacts, OutboundMessage,
-    Priority,
+    CallFailure, InboundEvent, InboundMessage, Inbox, RetryPolicy, with_retries,
 };
 use crate::store::retry_while_busy;
 use crate::store::{Inbound, NewInbound, StoreError};
-use crate::visible_text::markdown;
-
-/// Begins the data of a button in a list of sessions. The session's id follows.
-pub(super) const RESUME: &str = "resume";
 
 #[async_trait]
 impl Inbox for Chats {
@@ -31,6 +26,11 @@ impl Inbox for Chats {
             InboundEvent::Message(said) => self.inner.accept_message(said).await,
             InboundEvent::Changed(changed) => self.inner.accept_edit(changed).await,
             InboundEvent::Pressed(press) => self.inner.accept_button(press).await,
+            InboundEvent::Command(command) => self.inner.accept_command(command).await,
+            InboundEvent::PeopleFound { platform, people } => {
+                self.inner.people_found(platform, people);
+                Ok(())
+            }
             InboundEvent::Moved { platform, from, to } => {
                 self.inner.chat_moved(platform, &from, &to).await
             }
@@ -39,7 +39,10 @@ impl Inbox for Chats {
 }
 
 impl Inner {
-    async fn accept_message(self: &Arc<Self>, said: InboundMessage) -> Result<(), StoreError> {
+    pub(super) async fn accept_message(
+        self: &Arc<Self>,
+        mut said: InboundMessage,
+    ) -> Result<(), StoreError> {
         let source = &said.source;
         if let Some(platform) = self.platforms.adapter(&source.platform) {
             platform.thread_is_used(source);
@@ -67,6 +70,12 @@ impl Inner {
                 return Ok(());
             }
         }
+        if verdict == Verdict::Addressed
+            && let Some(thread) = self.own_thread(&said).await?
+        {
+            said.source = thread;
+        }
+        let source = &said.source;
         let key = session_key(source, &self.keys);
         self.adopt_former(source, &key).await?;
         // A topic that is on a session belongs to that conversation, with or without a mention.
@@ -106,7 +115,7 @@ impl Inner {
     }
 
     /// Applies the rules of the platform to a message.
-    async fn judge(&self, said: &InboundMessage) -> Result<Verdict, StoreError> {
+    pub(super) async fn judge(&self, said: &InboundMessage) -> Result<Verdict, StoreError> {
         let rules = self.rules.get().of_platform(&said.source.platform);
         let before = match policy::names_chats(&rules) && said.source.chat_type != ChatType::Dm {
             true => self.before_move(&said.source).await?,
@@ -115,8 +124,38 @@ impl Inner {
         Ok(policy::judge(&rules, said, before.as_ref()))
     }
 
+    /// The thread that is opened for a message. Without one, the message is answered where it is.
+    async fn own_thread(&self, said: &InboundMessage) -> Result<Option<Source>, StoreError> {
+        let name = &said.source.platform;
+        let rules = self.rules.get().of_platform(name);
+        if !rules.auto_thread {
+            return Ok(None);
+        }
+        let before = self.before_move(&said.source).await?;
+        let Some(platform) = self.platforms.adapter(name) else {
+            return Ok(None);
+        };
+        if !policy::opens_thread(&rules, said, before.as_ref()) {
+            return Ok(None);
+        }
+        let open = |_| platform.open_thread_on(said);
+        let (tries, metrics) = (RetryPolicy::Few, &self.metrics);
+        match with_retries(name, tries, metrics, &self.draining, open).await {
+            Ok(thread) => Ok(thread),
+            // The adapter reports the message again after the next start.
+            Err(CallFailure::Stopping) => Err(StoreError::Cancelled),
+            Err(error) => {
+                tracing::warn!(%error, platform = name, chat = said.source.chat_id, "no thread for a mention, answering in the channel");
+                Ok(None)
+            }
+        }
+    }
+
     /// Whether the sender of a message may talk. A bot needs only the rule for bots.
-    async fn decide_on_sender(&self, said: &InboundMessage) -> Result<Decision, StoreError> {
+    pub(super) async fn decide_on_sender(
+        &self,
+        said: &InboundMessage,
+    ) -> Result<Decision, StoreError> {
         let rules = self.rules.get().of_platform(&said.source.platform);
         if said.facts.from_bot && policy::answers_bot(&rules, &said.facts) {
             return Ok(Decision::Allowed);
@@ -124,7 +163,7 @@ impl Inner {
         self.decide(&said.source, &said.facts.roles).await
     }
 
-    async fn decide(
+    pub(super) async fn decide(
         &self,
         source: &Source,
         roles: &BTreeSet<String>,
@@ -238,79 +277,6 @@ impl Inner {
             "message edited"
         );
         Ok(())
-    }
-
-    async fn accept_button(self: &Arc<Self>, press: ButtonPress) -> Result<(), StoreError> {
-        if self.decide(&press.source, &press.roles).await? != Decision::Allowed {
-            self.acknowledge_button(press, "This is not for you.", None);
-            return Ok(());
-        }
-        if let Some(session) = press.data.strip_prefix(&format!("{RESUME}:")) {
-            let right = Right::OtherSessions;
-            if !self.may(&press.source, right).await? {
-                let refused = self.refused(&press.source, right);
-                self.acknowledge_button(press, &refused, None);
-                return Ok(());
-            }
-            let said = InboundMessage {
-                source: press.source.clone(),
-                message_id: format!("press:{}", press.id),
-                text: format!("/resume {session}"),
-                files: Vec::new(),
-                at: clock::now(),
-                facts: MessageFacts {
-                    command_for: Some(CommandFor::Us),
-                    roles: press.roles.clone(),
-                    ..MessageFacts::default()
-                },
-            };
-            // Some platforms wait only a few seconds for this, so it comes before the store.
-            self.acknowledge_button(press.clone(), "", None);
-            self.accept_message(said).await?;
-            let text = markdown(&press.text);
-            self.tracker.spawn(self.clone().remove_buttons(press, text));
-            return Ok(());
-        }
-        self.accept_choice(press);
-        Ok(())
-    }
-
-    /// Shows `said` to the person who pressed a button. With `text`, replaces the message and removes its buttons.
-    /// Returns at once.
-    pub(super) fn acknowledge_button(
-        self: &Arc<Self>,
-        press: ButtonPress,
-        said: &str,
-        text: Option<String>,
-    ) {
-        let Some(platform) = self.platforms.adapter(&press.source.platform) else {
-            return;
-        };
-        let (inner, said) = (self.clone(), said.to_owned());
-        self.tracker.spawn(async move {
-            if press.handle.secret().is_none() {
-                tracing::debug!("button press can no longer be acknowledged");
-            } else if let Err(error) = platform.acknowledge_button(&press.handle, &said).await {
-                tracing::debug!(%error, "button press not acknowledged");
-            }
-            if let Some(text) = text {
-                inner.remove_buttons(press, text).await;
-            }
-        });
-    }
-
-    /// Edits the message to `text` without buttons.
-    async fn remove_buttons(self: Arc<Self>, press: ButtonPress, text: String) {
-        let Some(platform) = self.platforms.adapter(&press.source.platform) else {
-            return;
-        };
-        let what = OutboundMessage {
-            priority: Priority::Question,
-            ..text.as_str().into()
-        };
-        if let Err(error) = platform.edit(&press.source, &press.message_id, what).await {
-            tracing::debug!(%error, "buttons not removed");
-        }
     }
 }
 

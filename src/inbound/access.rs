@@ -31,6 +31,8 @@ pub(super) struct PlatformAccess {
     pub(super) home_chat: Option<String>,
     /// Compares ids on platforms where people have several.
     pub(super) whatsapp: Option<WhatsAppIds>,
+    /// The ids of people whom the lists name by their user names.
+    pub(super) people: HashMap<String, String>,
 }
 
 impl AccessPolicy {
@@ -43,6 +45,7 @@ impl AccessPolicy {
                 .access
                 .people_have_aliases
                 .then(|| config.keys.whatsapp.clone()),
+            people: HashMap::new(),
         };
         let platforms = config
             .platforms
@@ -51,6 +54,13 @@ impl AccessPolicy {
         AccessPolicy {
             platforms: platforms.collect(),
             home: config.home.clone(),
+        }
+    }
+
+    /// Adds the ids of people whom the lists of a platform name.
+    pub(super) fn add_people(&mut self, platform: &str, people: &[(String, String)]) {
+        if let Some(access) = self.platforms.get_mut(platform) {
+            access.people.extend(people.iter().cloned());
         }
     }
 
@@ -165,10 +175,11 @@ impl PlatformAccess {
 
     /// Whether both ids belong to the same person.
     pub(super) fn are_same(&self, one: &str, other: &str) -> bool {
-        match &self.whatsapp {
-            Some(ids) => one == other || ids.are_same(one, other),
-            None => one == other,
-        }
+        let id_of = |listed: &str| self.people.get(listed).map(String::as_str);
+        one == other
+            || id_of(one) == Some(other)
+            || id_of(other) == Some(one)
+            || (self.whatsapp.as_ref()).is_some_and(|ids| ids.are_same(one, other))
     }
 
     /// The ids of the sender.
@@ -178,9 +189,9 @@ impl PlatformAccess {
     }
 }
 
-/// Whether a list names the chat. A list may name groups of Signal without their prefix.
+/// Whether a list names the chat, or the chat around a thread. A list may name groups of Signal without their prefix.
 fn lists_chat(chats: &BTreeSet<String>, source: &Source) -> bool {
-    let ids = [&source.chat_id, &source.chat_id_alt];
+    let ids = [&source.chat_id, &source.chat_id_alt, &source.parent_chat_id];
     let mut ids = ids.into_iter().flatten().map(String::as_str);
     ids.any(|id| chats.contains(id) || chats.contains(id.strip_prefix("group:").unwrap_or(id)))
 }
@@ -194,6 +205,7 @@ mod tests {
             access,
             home_chat: Some("7".into()),
             whatsapp: None,
+            people: HashMap::new(),
         }
     }
 
@@ -314,6 +326,7 @@ mod tests {
                 ..Access::default()
             },
             home_chat: Some(home_chat.to_owned()),
+            people: HashMap::new(),
             whatsapp: Some(WhatsAppIds::of_home(home.path())),
         };
         let dm = |id: &str| Source {
@@ -334,6 +347,20 @@ mod tests {
             assert!(!listed.allows(&dm(id)), "{id}");
             assert!(!at_home.allows(&dm(id)), "{id}");
         }
+    }
+
+    #[test]
+    fn a_user_name_counts_when_its_id_is_known() {
+        let mut discord = platform_access(Access {
+            users: ids(&["ada_l", "5"]),
+            ..Access::default()
+        });
+        let ada = group("discord", "100", "42");
+        assert!(!discord.allows(&ada));
+        discord.people.insert("ada_l".into(), "42".into());
+        assert!(discord.allows(&ada));
+        assert!(!discord.allows(&group("discord", "100", "43")));
+        assert!(!discord.allows(&group("discord", "100", "ada_l2")));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::domain::TranscriptWriter;
 use crate::domain::slash_command::{self, Command, Place};
 use crate::domain::{Session, Source};
 use crate::events::Event;
-use crate::inbound::accept::RESUME;
+use crate::inbound::interactions::RESUME;
 use crate::inbound::{Inner, Notice, Right};
 use crate::sessions::{self, RequestError};
 use crate::store::retry_while_busy;
@@ -207,7 +207,7 @@ impl Inner {
                 "Another program is in the middle of an answer in \"{name}\" ({by}). Try again when it is done."
             ));
         }
-        let (key, source) = (&inbound.session_key, &inbound.source);
+        let (key, source) = (&inbound.session_key, &of_chat(inbound));
         let moved = retry_while_busy(&self.stop, || {
             self.store.take_to_chat(&session.id, key, source)
         });
@@ -273,7 +273,7 @@ impl Inner {
     }
 
     async fn new_session(&self, inbound: &Inbound) -> Result<String, StoreError> {
-        let (key, source) = (&inbound.session_key, &inbound.source);
+        let (key, source) = (&inbound.session_key, &of_chat(inbound));
         let before = self.here(inbound).await?;
         let start = || self.store.start_anew(key, source);
         let (ended, id) = retry_while_busy(&self.stop, start).await?;
@@ -305,6 +305,14 @@ impl Inner {
         }
         cancel.cancel();
         Ok("Stopping.".to_owned())
+    }
+}
+
+/// The source of a command without its message, which may be no message of the platform.
+fn of_chat(inbound: &Inbound) -> Source {
+    Source {
+        message_id: None,
+        ..inbound.source.clone()
     }
 }
 

@@ -10,6 +10,7 @@ mod commands;
 mod files;
 pub mod hermes_pairing;
 mod home_command;
+mod interactions;
 mod moved_chats;
 mod policy;
 mod questions;
@@ -35,7 +36,7 @@ use crate::platform::{Platforms, local};
 use crate::reloadable::Reloadable;
 use crate::shutdown::Shutdown;
 use crate::store::retry_while_busy;
-use crate::store::{Delivery, Inbound, LocalMessage, Store, StoreError};
+use crate::store::{Delivery, Inbound, LocalMessage, REPLY, Store, StoreError};
 use crate::turn::{SessionLock, Turns};
 pub use access::AccessPolicy;
 pub use rights::{Rank, Right};
@@ -52,6 +53,8 @@ struct Inner {
     metrics: Arc<Metrics>,
     keys: KeyRules,
     rules: Reloadable<Rules>,
+    /// The people whom adapters have found by their user names, by platform. Held while `rules` changes.
+    found_people: Mutex<HashMap<&'static str, Vec<(String, String)>>>,
     /// Sends replies and notes.
     outbox: Outbox,
     home: PathBuf,
@@ -73,6 +76,7 @@ struct Inner {
 }
 
 /// The settings that a reload may change.
+#[derive(Clone)]
 struct Rules {
     access: AccessPolicy,
     chats: ChatsConfig,
@@ -138,7 +142,7 @@ enum Found {
 /// The destination of the reply to a message.
 fn reply_to<'a>(inbound: &'a Inbound, session_id: &'a str) -> Address<'a> {
     Address {
-        key: format!("inbound:{}", inbound.id),
+        key: format!("{REPLY}{}", inbound.id),
         source: &inbound.source,
         session_id,
         handoff_id: None,
@@ -182,6 +186,7 @@ impl Chats {
             turns,
             keys: config.keys.clone(),
             rules: Reloadable::new(Rules::new(config)),
+            found_people: Mutex::default(),
             outbox,
             home: config.home.clone(),
             bus,
@@ -233,7 +238,12 @@ impl Chats {
 
     /// Uses the rules of this configuration from now on.
     pub fn reload(&self, config: &Config) {
-        self.inner.rules.set(Rules::new(config));
+        let found = self.inner.found_people();
+        let mut rules = Rules::new(config);
+        for (platform, people) in found.iter() {
+            rules.access.add_people(platform, people);
+        }
+        self.inner.rules.set(rules);
     }
 
     /// The number of messages that wait for an answer and of replies that wait to be sent.
@@ -406,6 +416,21 @@ impl Inner {
         self.answering
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn found_people(&self) -> MutexGuard<'_, HashMap<&'static str, Vec<(String, String)>>> {
+        self.found_people
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Lets the people in whom the settings of a platform name.
+    fn people_found(&self, platform: &'static str, people: Vec<(String, String)>) {
+        let mut found = self.found_people();
+        let mut rules = (*self.rules.get()).clone();
+        rules.access.add_people(platform, &people);
+        self.rules.set(rules);
+        found.insert(platform, people);
     }
 
     fn passed_over(&self) -> MutexGuard<'_, HashSet<String>> {

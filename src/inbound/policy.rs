@@ -23,7 +23,12 @@ pub(super) enum Verdict {
 
 /// Whether the rules name any chat. If not, the former ids of a chat do not matter.
 pub(super) fn names_chats(rules: &ChatRules) -> bool {
-    let lists = [&rules.only_chats, &rules.ignored_chats, &rules.free_chats];
+    let lists = [
+        &rules.only_chats,
+        &rules.ignored_chats,
+        &rules.free_chats,
+        &rules.no_thread_chats,
+    ];
     lists.into_iter().any(|list| !list.is_empty())
 }
 
@@ -48,9 +53,7 @@ pub(super) fn judge(
     if source.chat_type == ChatType::Dm {
         return Verdict::Addressed;
     }
-    let is_named = |list: &BTreeSet<String>| {
-        list.contains("*") || lists(list, source) || before.is_some_and(|b| lists(list, b))
-    };
+    let is_named = |list: &BTreeSet<String>| names(list, message, before);
     if is_named(&rules.ignored_chats) {
         return Verdict::Ignored;
     }
@@ -75,6 +78,30 @@ pub(super) fn judge(
     }
 }
 
+/// Whether a message that is answered opens a thread for its conversation: a mention in a group that is no reply and no
+/// command.
+pub(super) fn opens_thread(
+    rules: &ChatRules,
+    message: &InboundMessage,
+    before: Option<&Source>,
+) -> bool {
+    let facts = &message.facts;
+    let is_command = facts.command_for.is_some()
+        || message
+            .own_words()
+            .is_some_and(|words| words.starts_with('/'));
+    let is_reply = facts.replies_to_us || facts.quoted.is_some();
+    rules.auto_thread
+        && message.source.chat_type == ChatType::Group
+        && message.source.thread_id.is_none()
+        && facts.mentions_us
+        && facts.forwarded_from.is_none()
+        && !is_command
+        && !is_reply
+        && !names(&rules.free_chats, message, before)
+        && !names(&rules.no_thread_chats, message, before)
+}
+
 /// Whether a message of a bot is answered. Such a bot needs no other permission.
 pub(super) fn answers_bot(rules: &ChatRules, facts: &MessageFacts) -> bool {
     let mentioned = facts.mentions_us && facts.forwarded_from.is_none();
@@ -83,6 +110,15 @@ pub(super) fn answers_bot(rules: &ChatRules, facts: &MessageFacts) -> bool {
         BotMessages::Mentions => mentioned,
         BotMessages::All => true,
     }
+}
+
+/// Whether a list names the chat of a message, by an id or by a name.
+fn names(list: &BTreeSet<String>, message: &InboundMessage, before: Option<&Source>) -> bool {
+    let mut chat_names = message.facts.chat_names.iter();
+    list.contains("*")
+        || lists(list, &message.source)
+        || before.is_some_and(|before| lists(list, before))
+        || chat_names.any(|name| list.contains(name))
 }
 
 /// Whether a list names the chat, or the chat around a thread.
@@ -247,6 +283,58 @@ mod tests {
         let post = message(ChatType::Channel, plain());
         assert_eq!(judge(&of(&["8"], &[], &[]), &post, None), Addressed);
         assert_eq!(judge(&of(&[], &["100"], &[]), &post, None), Ignored);
+    }
+
+    #[test]
+    fn a_list_of_chats_may_use_their_names() {
+        let named = MessageFacts {
+            chat_names: vec!["work".into(), "#work".into()],
+            ..plain()
+        };
+        for (list, expected) in [
+            ("#work", Verdict::Ignored),
+            ("work", Verdict::Ignored),
+            ("play", Verdict::Addressed),
+        ] {
+            let rules = ChatRules {
+                ignored_chats: ids(&[list]),
+                ..ChatRules::default()
+            };
+            let message = message(ChatType::Group, named.clone());
+            assert_eq!(judge(&rules, &message, None), expected, "{list}");
+        }
+    }
+
+    #[test]
+    fn only_a_mention_in_a_plain_group_opens_a_thread() {
+        let rules = |free: &[&str], without: &[&str]| ChatRules {
+            auto_thread: true,
+            free_chats: ids(free),
+            no_thread_chats: ids(without),
+            ..ChatRules::default()
+        };
+        let opens = |rules: &ChatRules, chat_type, facts| {
+            opens_thread(rules, &message(chat_type, facts), None)
+        };
+        let all = rules(&[], &[]);
+        assert!(opens(&all, ChatType::Group, mentioned()));
+        assert!(!opens(&ChatRules::default(), ChatType::Group, mentioned()));
+        assert!(!opens(&rules(&["100"], &[]), ChatType::Group, mentioned()));
+        assert!(!opens(&rules(&[], &["100"]), ChatType::Group, mentioned()));
+        let reply = MessageFacts {
+            quoted: Some("one".into()),
+            ..mentioned()
+        };
+        for (chat_type, facts) in [
+            (ChatType::Dm, mentioned()),
+            (ChatType::Thread, mentioned()),
+            (ChatType::Group, plain()),
+            (ChatType::Group, reply),
+            (ChatType::Group, forwarded(mentioned())),
+            (ChatType::Group, command(CommandFor::Us)),
+        ] {
+            assert!(!opens(&all, chat_type, facts.clone()), "{facts:?}");
+        }
     }
 
     #[test]

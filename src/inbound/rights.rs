@@ -117,6 +117,7 @@ mod tests {
             },
             home_chat: home.map(str::to_owned),
             whatsapp: None,
+            people: Default::default(),
         }
     }
 

@@ -190,7 +190,7 @@ fn the_page_of_handoffs_has_every_state_stage_and_command() {
     let stages = HandoffStage::ALL.map(HandoffStage::as_str);
     let words = states.into_iter().chain(stages).map(str::to_owned);
     let commands = menu(Place::Chat).chain(menu(Place::Terminal));
-    for word in words.chain(commands.map(|(word, _)| format!("/{word}"))) {
+    for word in words.chain(commands.map(|entry| format!("/{}", entry.word))) {
         assert!(
             text.contains(&format!("\n.B {word}\n")) || text.contains(&format!("\n.BI {word} ")),
             "hermesd-handoff.7 lacks {word}"

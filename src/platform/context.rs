@@ -74,6 +74,15 @@ impl AdapterContext {
         bound.map_err(storage)
     }
 
+    /// Whether a handoff has this thread, by the vendor's id.
+    pub async fn is_thread_of_handoff(&self, thread_id: &str) -> Result<bool, PlatformError> {
+        let found = self
+            .store
+            .is_thread_of_handoff(self.platform, thread_id)
+            .await;
+        found.map_err(storage)
+    }
+
     /// A directory of the adapter's own, which other users cannot read. Creates it.
     pub fn data_directory(&self) -> Result<PathBuf, PlatformError> {
         let path = self.home.join("hermesd").join(self.platform);

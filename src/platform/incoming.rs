@@ -19,6 +19,14 @@ pub enum InboundEvent {
     /// A message was edited. This is its new content.
     Changed(InboundMessage),
     Pressed(ButtonPress),
+    /// A native command of the platform was run.
+    Command(NativeCommand),
+    /// The ids of people whom the settings name by their user names.
+    PeopleFound {
+        platform: &'static str,
+        /// Each name with the id of its person.
+        people: Vec<(String, String)>,
+    },
     /// The id of a chat has changed. It is the same chat.
     Moved {
         platform: &'static str,
@@ -62,6 +70,8 @@ pub struct MessageFacts {
     pub command_for: Option<CommandFor>,
     /// The ids of the sender's roles that count for this chat.
     pub roles: BTreeSet<String>,
+    /// Names of the chat and of the chat around it, for lists of chats that use names.
+    pub chat_names: Vec<String>,
 }
 
 /// The bot that a command names. A native command of the platform names its own.
@@ -99,6 +109,14 @@ pub struct ButtonPress {
     pub message_id: String,
     /// The text of that message now.
     pub text: String,
+}
+
+/// A native command of the platform. The platform waits for a confirmation.
+#[derive(Debug, Clone)]
+pub struct NativeCommand {
+    /// The command as a person would type it.
+    pub message: InboundMessage,
+    pub handle: ReplyHandle,
 }
 
 /// Accepts the events of adapters.

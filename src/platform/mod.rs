@@ -30,6 +30,7 @@ pub use context::{AdapterContext, BuildError, Cursor};
 pub use dedup::Dedup;
 pub use incoming::{
     ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, ListenContext, MessageFacts,
+    NativeCommand,
 };
 pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, unsupported};
 pub use outgoing::OutboundMessage;
@@ -213,6 +214,15 @@ pub trait Platform: Send + Sync {
         ThreadRoom::default()
     }
 
+    /// Opens a thread on a message that mentions the bot, and returns the source of the person's next message there.
+    /// `None`: the message has no thread of its own. A second call for the same message opens no second thread.
+    async fn open_thread_on(
+        &self,
+        _message: &InboundMessage,
+    ) -> Result<Option<Source>, PlatformError> {
+        Ok(None)
+    }
+
     /// Deletes a thread with all its messages.
     async fn delete_thread(&self, _destination: &Source) -> Result<(), PlatformError> {
         Err(PlatformError::Permanent(
@@ -289,13 +299,9 @@ pub trait Platform: Send + Sync {
         None
     }
 
-    /// Confirms a button press to the platform, and shows the text to the person who pressed. Called before anything
-    /// about the press is stored.
-    async fn acknowledge_button(
-        &self,
-        _handle: &ReplyHandle,
-        _text: &str,
-    ) -> Result<(), PlatformError> {
+    /// Confirms a button press or a native command to the platform, and shows the text to its person alone. Called
+    /// before anything about it is stored. A command without a text is confirmed too, and its answer follows.
+    async fn confirm(&self, _handle: &ReplyHandle, _text: &str) -> Result<(), PlatformError> {
         Ok(())
     }
 

@@ -12,6 +12,12 @@ pub struct OutboundMessage<'a> {
     pub text: &'a str,
     pub file: Option<&'a Path>,
     pub buttons: &'a [Button],
+    /// The id of the message that it answers.
+    pub answers: Option<&'a str>,
+    /// It continues an answer that began in an earlier message.
+    pub continues: bool,
+    /// The id of the person whom it notifies. The words themselves notify no one.
+    pub notifies: Option<&'a str>,
     pub priority: Priority,
     /// True during the call to the vendor, false while the message waits for the rate limits.
     pub underway: Option<&'a AtomicBool>,

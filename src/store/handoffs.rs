@@ -300,6 +300,23 @@ impl Store {
         .await
     }
 
+    /// Whether a handoff in flight has this thread.
+    pub async fn is_thread_of_handoff(
+        &self,
+        platform: &str,
+        thread_id: &str,
+    ) -> Result<bool, StoreError> {
+        let (platform, thread_id) = (platform.to_owned(), thread_id.to_owned());
+        self.read(move |c| {
+            let mut statement = c.prepare_cached(
+                "SELECT 1 FROM hermesd_handoffs INDEXED BY hermesd_handoffs_in_flight
+                 WHERE state IN ('pending', 'running') AND platform = ?1 AND thread ->> '$.thread.id' = ?2",
+            )?;
+            Ok(statement.exists([platform, thread_id])?)
+        })
+        .await
+    }
+
     /// Binds the chat to the session and records the former state.
     ///
     /// False if another handoff in flight uses this chat. Rolling back either of them would be wrong for the other.

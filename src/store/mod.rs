@@ -75,7 +75,7 @@ pub use inbound::{Draft, Files, Inbound, NewInbound};
 pub use local::{LocalMessage, LocalThread};
 pub use look_in::count_pending;
 pub use messages::NewMessage;
-pub use moves::{Departure, Left};
+pub use moves::{Departure, Left, REPLY};
 pub use open::OpenMode;
 pub use pending::Pending;
 pub use prune::KEPT_FOR;

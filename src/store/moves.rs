@@ -17,6 +17,9 @@ use crate::store::handoff_log::Changed;
 /// Begins the send key of the note to a chat that its session has left.
 const FAREWELL: &str = "left:";
 
+/// Begins the send key of the reply to a message. The message's row follows.
+pub const REPLY: &str = "inbound:";
+
 /// The session that left a chat, and where it went.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Left {
@@ -39,6 +42,12 @@ impl Delivery {
             Some((_, piece)) => piece.parse::<usize>().map_or(true, |piece| piece == 0),
             None => true,
         }
+    }
+
+    /// The id of the person's message that it answers.
+    pub fn answers(&self) -> Option<&str> {
+        let is_reply = self.send_key.starts_with(REPLY);
+        self.source.message_id.as_deref().filter(|_| is_reply)
     }
 
     /// Whether it is the note to a chat that its session has left.

@@ -125,11 +125,7 @@ impl Platform for Scripted {
         std::future::pending().await
     }
 
-    async fn acknowledge_button(
-        &self,
-        handle: &ReplyHandle,
-        text: &str,
-    ) -> Result<(), PlatformError> {
+    async fn confirm(&self, handle: &ReplyHandle, text: &str) -> Result<(), PlatformError> {
         let secret = handle.secret().unwrap_or("expired").to_owned();
         self.acknowledged
             .lock()

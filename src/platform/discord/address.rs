@@ -2,7 +2,7 @@
 //! same key. A thread is a channel of its own.
 
 use super::NAME;
-use super::channel::Channel;
+use super::channel::Place;
 use crate::domain::{ChatType, HomeChannel, Source, ThreadOutcome};
 
 /// A person as a message names them.
@@ -13,7 +13,8 @@ pub(super) struct Person {
 }
 
 /// The source of a message of this person there.
-pub(super) fn of_channel(channel: &Channel, person: &Person) -> Source {
+pub(super) fn of_place(place: &Place, person: &Person) -> Source {
+    let channel = &place.channel;
     let chat_type = channel.chat_type();
     let is_thread = chat_type == ChatType::Thread;
     Source {
@@ -22,8 +23,9 @@ pub(super) fn of_channel(channel: &Channel, person: &Person) -> Source {
         scope_id: channel.guild.clone(),
         chat_name: match chat_type {
             ChatType::Dm => person.name.clone(),
-            _ => channel.name.clone(),
+            _ => place.name.clone(),
         },
+        chat_topic: place.topic.clone(),
         user_id: person.id.clone(),
         user_name: person.name.clone(),
         ..Source::new(NAME, chat_type, &channel.id)
@@ -86,15 +88,19 @@ mod tests {
 
     use super::*;
     use crate::domain::{KeyRules, session_key};
+    use crate::platform::discord::channel::Channel;
 
-    fn channel(id: &str, kind: Kind, parent: Option<&str>) -> Channel {
-        Channel {
-            id: id.into(),
-            kind,
-            name: Some("name".into()),
-            guild: (kind != Kind::Private).then(|| "9".into()),
-            parent: parent.map(str::to_owned),
-            required_tag: None,
+    fn place(id: &str, kind: Kind, parent: Option<&str>) -> Place {
+        let place = Place::private(id.into());
+        Place {
+            channel: Channel {
+                kind,
+                name: Some("name".into()),
+                guild: (kind != Kind::Private).then(|| "9".into()),
+                parent: parent.map(str::to_owned),
+                ..place.channel
+            },
+            ..place
         }
     }
 
@@ -124,22 +130,22 @@ mod tests {
         for (opened, seen, key) in [
             (
                 thread,
-                channel("301", Kind::PublicThread, Some("100")),
+                place("301", Kind::PublicThread, Some("100")),
                 "agent:main:discord:thread:301:301",
             ),
             (
                 within(ChatType::Dm),
-                channel("100", Kind::Private, None),
+                place("100", Kind::Private, None),
                 "agent:main:discord:dm:100",
             ),
             (
                 within(ChatType::Group),
-                channel("100", Kind::Text, Some("7")),
+                place("100", Kind::Text, Some("7")),
                 "agent:main:discord:group:100:42",
             ),
             (
                 within(ChatType::Thread),
-                channel("100", Kind::PublicThread, Some("7")),
+                place("100", Kind::PublicThread, Some("7")),
                 "agent:main:discord:thread:100:100",
             ),
         ] {
@@ -151,7 +157,7 @@ mod tests {
                     ..KeyRules::default()
                 };
                 let bound = session_key(&of_home(&home, &opened), &rules);
-                assert_eq!(bound, session_key(&of_channel(&seen, &ada), &rules));
+                assert_eq!(bound, session_key(&of_place(&seen, &ada), &rules));
                 if group && !per_thread {
                     assert_eq!(bound, key);
                 }
@@ -161,8 +167,8 @@ mod tests {
 
     #[test]
     fn the_parent_of_a_thread_is_its_channel() {
-        let seen = channel("301", Kind::PublicThread, Some("100"));
-        let around = parent(&of_channel(&seen, &Person::default())).expect("a channel");
+        let seen = place("301", Kind::PublicThread, Some("100"));
+        let around = parent(&of_place(&seen, &Person::default())).expect("a channel");
         assert_eq!(around.chat_id.as_deref(), Some("100"));
         assert_eq!(
             (around.thread_id, around.chat_type),

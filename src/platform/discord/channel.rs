@@ -6,14 +6,18 @@ use std::sync::Mutex;
 use serde_json::Value;
 use serenity::http::Route;
 use serenity::model::channel::ChannelType as Kind;
-use serenity::model::id::ChannelId;
+use serenity::model::id::{ChannelId, GuildId};
 
 use super::Discord;
 use super::failure::Failure;
 use crate::domain::ChatType;
+use crate::platform::PlatformError;
 
 /// The most channels that are remembered. Others are asked for again.
 const MOST: usize = 10_000;
+
+/// Media channels, which the SDK does not name.
+const MEDIA: u8 = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Channel {
@@ -22,6 +26,7 @@ pub(super) struct Channel {
     pub(super) name: Option<String>,
     pub(super) guild: Option<String>,
     pub(super) parent: Option<String>,
+    pub(super) topic: Option<String>,
     /// A forum in which each post needs a tag, and the first tag that may be used.
     pub(super) required_tag: Option<String>,
 }
@@ -45,8 +50,14 @@ impl Channel {
             name: id_of(value, "name"),
             guild: id_of(value, "guild_id"),
             parent: id_of(value, "parent_id"),
+            topic: id_of(value, "topic"),
             required_tag: tag.filter(|_| flags & (1 << 4) != 0).map(str::to_owned),
         })
+    }
+
+    /// Forums and media channels contain posts, and nothing else.
+    pub(super) fn is_forum(&self) -> bool {
+        matches!(self.kind, Kind::Forum | Kind::Unknown(MEDIA))
     }
 
     pub(super) fn chat_type(&self) -> ChatType {
@@ -58,9 +69,74 @@ impl Channel {
     }
 }
 
+/// A channel with what people see of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) channel: Channel,
+    /// As Hermes writes it: `Server / #channel / thread`. A private chat has the name of its person.
+    pub(super) name: Option<String>,
+    /// The topic of the channel, or of the forum of a post.
+    pub(super) topic: Option<String>,
+    /// The names of the channel and of the channel around it, with and without `#`. Lists of chats may use them.
+    pub(super) labels: Vec<String>,
+}
+
+impl Place {
+    pub(super) fn private(id: String) -> Place {
+        Place {
+            channel: Channel {
+                id,
+                kind: Kind::Private,
+                name: None,
+                guild: None,
+                parent: None,
+                topic: None,
+                required_tag: None,
+            },
+            name: None,
+            topic: None,
+            labels: Vec::new(),
+        }
+    }
+
+    fn of(channel: Channel, around: Option<&Channel>, guild: Option<String>) -> Place {
+        let hash = |channel: &Channel| {
+            let name = channel.name.clone()?;
+            Some(match channel.is_forum() {
+                true => name,
+                false => format!("#{name}"),
+            })
+        };
+        let is_thread = channel.chat_type() == ChatType::Thread;
+        let own = match is_thread {
+            true => channel.name.clone(),
+            false => hash(&channel),
+        };
+        let outer = around.filter(|_| is_thread).and_then(hash);
+        let parts: Vec<String> = [guild, outer, own].into_iter().flatten().collect();
+        let named = [Some(&channel), around.filter(|_| is_thread)];
+        let named = named.into_iter().flatten();
+        let labels = named
+            .filter_map(|channel| channel.name.as_ref())
+            .flat_map(|name| [name.clone(), format!("#{name}")])
+            .collect();
+        Place {
+            name: Some(parts.join(" / ")).filter(|name| !name.is_empty()),
+            topic: match around {
+                Some(around) if is_thread && around.is_forum() => around.topic.clone(),
+                _ => channel.topic.clone(),
+            },
+            labels,
+            channel,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Channels {
     known: Mutex<HashMap<String, Channel>>,
+    /// The names of servers.
+    guilds: Mutex<HashMap<String, String>>,
 }
 
 impl Channels {
@@ -80,6 +156,16 @@ impl Channels {
 
     pub(super) fn forget(&self, id: &str) {
         self.known().remove(id);
+    }
+
+    pub(super) fn remember_guild(&self, id: String, name: String) {
+        let mut guilds = self.guilds.lock().unwrap_or_else(|p| p.into_inner());
+        guilds.insert(id, name);
+    }
+
+    fn guild_name(&self, id: &str) -> Option<String> {
+        let guilds = self.guilds.lock().unwrap_or_else(|p| p.into_inner());
+        guilds.get(id).cloned()
     }
 
     fn get(&self, id: &str) -> Option<Channel> {
@@ -120,5 +206,90 @@ impl Discord {
             Some(channel) => Ok(channel),
             None => self.ask_for_channel(id).await,
         }
+    }
+
+    /// The place of a message or an interaction. `None`: it no longer exists.
+    pub(super) async fn place_of(&self, data: &Value) -> Result<Option<Place>, PlatformError> {
+        let Some(id) = id_of(data, "channel_id") else {
+            return Ok(None);
+        };
+        let Some(guild) = id_of(data, "guild_id") else {
+            return Ok(Some(Place::private(id)));
+        };
+        let mut channel = match self.channel(&id).await {
+            Ok(channel) => channel,
+            Err(failure) if failure.is_final() => return Ok(None),
+            Err(failure) => return Err(failure.into()),
+        };
+        let around = match &channel.parent {
+            Some(parent) if channel.chat_type() == ChatType::Thread => {
+                self.channel(parent).await.ok()
+            }
+            _ => None,
+        };
+        // The history of a channel does not say its server.
+        channel.guild = Some(guild).filter(|id| !id.is_empty()).or(channel.guild);
+        let guild = match &channel.guild {
+            Some(guild) => self.guild_name(guild).await,
+            None => None,
+        };
+        Ok(Some(Place::of(channel, around.as_ref(), guild)))
+    }
+
+    /// The place of an interaction, which must not wait for a look-up. It lacks the names that are not known yet.
+    pub(super) fn known_place(&self, interaction: &Value) -> Option<Place> {
+        let id = id_of(interaction, "channel_id")?;
+        let Some(guild) = id_of(interaction, "guild_id") else {
+            return Some(Place::private(id));
+        };
+        let sent = interaction.get("channel").and_then(Channel::read);
+        let mut channel = self.channels.get(&id).or(sent)?;
+        let around = channel.parent.as_ref();
+        let around = around.and_then(|parent| self.channels.get(parent));
+        let name = self.channels.guild_name(&guild);
+        channel.guild = Some(guild);
+        Some(Place::of(channel, around.as_ref(), name))
+    }
+
+    async fn guild_name(&self, id: &str) -> Option<String> {
+        if let Some(name) = self.channels.guild_name(id) {
+            return Some(name);
+        }
+        let number = id.parse::<u64>().ok().filter(|id| *id != 0)?;
+        let guild_id = GuildId::new(number);
+        let guild = self.api.get(Route::Guild { guild_id }).await.ok()?;
+        let name = id_of(&guild, "name")?;
+        self.channels.remember_guild(id.to_owned(), name.clone());
+        Some(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn read(value: Value) -> Channel {
+        Channel::read(&value).expect("a channel")
+    }
+
+    #[test]
+    fn places_have_the_names_that_hermes_writes() {
+        let server = || Some("Workshop".to_owned());
+        let text = || read(json!({"id": "100", "type": 0, "name": "work", "topic": "All of it"}));
+        let thread =
+            || read(json!({"id": "301", "type": 11, "name": "Fix it", "parent_id": "100"}));
+        let forum = read(json!({"id": "200", "type": 15, "name": "ideas", "topic": "Be kind"}));
+        let place = Place::of(text(), None, server());
+        assert_eq!(place.name.as_deref(), Some("Workshop / #work"));
+        assert_eq!(place.topic.as_deref(), Some("All of it"));
+        let place = Place::of(thread(), Some(&text()), server());
+        assert_eq!(place.name.as_deref(), Some("Workshop / #work / Fix it"));
+        assert_eq!(place.labels, ["Fix it", "#Fix it", "work", "#work"]);
+        assert_eq!(place.topic, None);
+        let place = Place::of(thread(), Some(&forum), server());
+        assert_eq!(place.name.as_deref(), Some("Workshop / ideas / Fix it"));
+        assert_eq!(place.topic.as_deref(), Some("Be kind"));
     }
 }

@@ -3,7 +3,8 @@
 use crate::platform::markup::{Measure, MessageLimit, discord, parse, split_for};
 
 const LIMIT: MessageLimit = MessageLimit {
-    longest: 2000,
+    // Room for the name of a person who is notified.
+    longest: 2000 - 24,
     split_at: 1900,
     measure: Measure::Chars,
 };

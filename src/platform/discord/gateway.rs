@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use serenity::model::gateway::GatewayIntents;
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
@@ -43,15 +44,31 @@ pub(super) struct Login<'a> {
     pub(super) resume: Option<Session>,
 }
 
+/// An event of the gateway.
+#[derive(Debug)]
+pub(super) struct Dispatch {
+    pub(super) seq: u64,
+    pub(super) name: String,
+    pub(super) data: Value,
+}
+
+/// Where a connection puts its events. The most events that may wait are the capacity of the channel.
+pub(super) struct Queues {
+    /// All other events, in their order.
+    pub(super) events: mpsc::Sender<Dispatch>,
+    /// Presses of buttons and native commands. Discord waits for an answer for three seconds only, so they do not wait
+    /// for other events.
+    pub(super) interactions: mpsc::Sender<Value>,
+}
+
 pub(super) struct Connection {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     interval: Duration,
     next_beat: Instant,
     /// The last heartbeat is acknowledged.
     acknowledged: bool,
-    session: Option<Session>,
-    /// The number of the last event that was given out. It is handled when the next one is asked for.
-    given: Option<u64>,
+    /// The number of the last event that was received.
+    seq: Option<u64>,
 }
 
 impl Connection {
@@ -77,8 +94,7 @@ impl Connection {
             interval: Duration::MAX,
             next_beat: Instant::now() + PATIENCE,
             acknowledged: true,
-            given: login.resume.as_ref().map(|session| session.seq),
-            session: login.resume,
+            seq: login.resume.as_ref().map(|session| session.seq),
         };
         let hello = connection.receive().await?;
         let interval = hello
@@ -90,7 +106,7 @@ impl Connection {
         connection.interval = Duration::from_millis(interval.max(1));
         // Not all clients send their first heartbeat at the same moment.
         connection.next_beat = Instant::now() + connection.interval.mul_f64(fastrand::f64());
-        let first = match &connection.session {
+        let first = match &login.resume {
             Some(session) => json!({"op": 6, "d": {
                 "token": login.token, "session_id": session.id, "seq": session.seq,
             }}),
@@ -104,16 +120,26 @@ impl Connection {
         Ok(connection)
     }
 
-    /// The session to continue with, up to the last event that is handled.
-    pub(super) fn session(&self) -> Option<Session> {
-        self.session.clone()
+    /// Receives events until the connection ends, and keeps the connection alive meanwhile. Never waits for the
+    /// readers of the queues, because a heartbeat must not be late.
+    pub(super) async fn run(mut self, queues: Queues) -> End {
+        loop {
+            let dispatch = match self.next().await {
+                Ok(dispatch) => dispatch,
+                Err(end) => return end,
+            };
+            let full = match dispatch.name.as_str() {
+                "INTERACTION_CREATE" => queues.interactions.try_send(dispatch.data).is_err(),
+                _ => queues.events.try_send(dispatch).is_err(),
+            };
+            if full {
+                // The gateway repeats what is not handled.
+                return End::Resumable("too many events wait to be handled".into());
+            }
+        }
     }
 
-    /// The next event: its name and its data. Asking for it says that the one before is handled.
-    pub(super) async fn next(&mut self) -> Result<(String, Value), End> {
-        if let (Some(session), Some(given)) = (&mut self.session, self.given) {
-            session.seq = given;
-        }
+    async fn next(&mut self) -> Result<Dispatch, End> {
         loop {
             let received = tokio::select! {
                 received = self.socket.next() => Some(received),
@@ -130,11 +156,9 @@ impl Connection {
                 Some(0) => {
                     let (name, data) = (payload["t"].take(), payload["d"].take());
                     let Value::String(name) = name else { continue };
-                    self.given = payload["s"].as_u64().or(self.given);
-                    if name == "READY" {
-                        self.session = session(&data, self.given.unwrap_or_default());
-                    }
-                    return Ok((name, data));
+                    let seq = payload["s"].as_u64().or(self.seq).unwrap_or_default();
+                    self.seq = Some(seq);
+                    return Ok(Dispatch { seq, name, data });
                 }
                 Some(1) => self.send_beat().await?,
                 Some(7) => return Err(End::Resumable("the gateway asks to connect again".into())),
@@ -160,7 +184,7 @@ impl Connection {
     }
 
     async fn send_beat(&mut self) -> Result<(), End> {
-        self.send(&json!({"op": 1, "d": self.given})).await
+        self.send(&json!({"op": 1, "d": self.seq})).await
     }
 
     async fn send(&mut self, payload: &Value) -> Result<(), End> {
@@ -178,13 +202,16 @@ impl Connection {
     }
 }
 
-fn session(ready: &Value, seq: u64) -> Option<Session> {
-    let text = |field: &str| ready.get(field)?.as_str().map(str::to_owned);
-    Some(Session {
-        id: text("session_id")?,
-        url: text("resume_gateway_url")?,
-        seq,
-    })
+impl Session {
+    /// The session that a READY event begins.
+    pub(super) fn begun(ready: &Value, seq: u64) -> Option<Session> {
+        let text = |field: &str| ready.get(field)?.as_str().map(str::to_owned);
+        Some(Session {
+            id: text("session_id")?,
+            url: text("resume_gateway_url")?,
+            seq,
+        })
+    }
 }
 
 type Received = Option<Result<Message, tokio_tungstenite::tungstenite::Error>>;
@@ -218,7 +245,7 @@ fn closed(code: u16, reason: &str) -> End {
             "the bot is on too many servers for one connection (4011), which hermesd does not support".into(),
         )),
         4010 | 4012 | 4013 => End::Final(PlatformError::Permanent(said)),
-        1000 | 1001 | 4007 | 4009 => End::Fresh(said),
+        4003 | 4007 | 4009 => End::Fresh(said),
         _ => End::Resumable(said),
     }
 }

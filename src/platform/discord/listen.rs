@@ -1,37 +1,57 @@
-//! Receives events from the gateway, and fetches the messages of the time without a connection.
+//! Receives events from the gateway, and forwards messages to the inbox in their order.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serenity::http::Route;
-use serenity::model::channel::ChannelType as Kind;
 use serenity::model::gateway::GatewayIntents;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-use super::channel::{Channel, channel_id, id_of};
-use super::failure::Failure;
-use super::gateway::{Connection, End, Login, Session};
+use super::channel::{Channel, id_of};
+use super::gateway::{Connection, Dispatch, End, Login, Queues, Session};
 use super::{Discord, NAME, parse};
 use crate::clock;
-use crate::platform::{InboundEvent, ListenContext, PlatformError};
+use crate::platform::{InboundEvent, InboundMessage, ListenContext, PlatformError};
 
 /// Discord keeps a session without a connection for a short time only. An older one is not tried.
 const SESSION_LIVES: f64 = 600.0;
-/// Events of several channels may arrive in another order than their ids, so the backlog begins this much earlier.
-const OVERLAP: f64 = 60.0;
 /// The pause before a new session, as the documentation asks for.
 const FRESH_PAUSE: Duration = Duration::from_secs(2);
-/// The most messages of one channel that are fetched after an absence.
-const MOST_MISSED: usize = 1000;
-const PAGE: usize = 100;
-/// The most chats whose history is read after an absence. Each costs a call.
-const MOST_CHATS: usize = 200;
+/// The most events that wait to be handled. With more, the connection ends and the gateway repeats them.
+const MOST_WAITING: usize = 10_000;
+/// The time between two writes of the position. What is handled meanwhile may be received twice after a restart, and
+/// `inbound` drops the second one.
+const STORE_EVERY: Duration = Duration::from_secs(5);
+/// How long answers to interactions may take after the connection has ended.
+const LAST_ANSWERS: Duration = Duration::from_secs(3);
 
 /// The stored position: the last message, and the session to continue.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Position {
-    message: Option<String>,
+pub(super) struct Position {
+    pub(super) message: Option<String>,
     session: Option<Session>,
+}
+
+impl Position {
+    fn advance(&mut self, message: String) {
+        let number = |id: &str| id.parse::<u64>().ok();
+        let is_newer = |known: &String| number(known) < number(&message);
+        if self.message.as_ref().is_none_or(is_newer) {
+            self.message = Some(message);
+        }
+    }
+}
+
+/// How far the events of an account are handled.
+struct Progress {
+    account: String,
+    position: Position,
+    stored: Option<Instant>,
+    /// The present connection has a session.
+    is_up: bool,
 }
 
 /// The events that the adapter uses: messages with their text, threads, channels and servers.
@@ -45,6 +65,16 @@ fn intents() -> GatewayIntents {
 impl Discord {
     /// Listens until an error ends it, and returns that error.
     pub(super) async fn receive(&self, context: &ListenContext) -> PlatformError {
+        if let Err(error) = self.report_people(context).await {
+            return error;
+        }
+        tokio::select! {
+            error = self.receive_events(context) => error,
+            error = self.offer_commands() => error,
+        }
+    }
+
+    async fn receive_events(&self, context: &ListenContext) -> PlatformError {
         let account = self.me();
         let stored = match self.context.cursor(&account).await {
             Ok(stored) => stored,
@@ -59,23 +89,28 @@ impl Discord {
         if age > SESSION_LIVES {
             position.session = None;
         }
+        let mut progress = Progress {
+            account,
+            position,
+            stored: None,
+            is_up: false,
+        };
         loop {
-            let mut was_up = false;
-            let resumed = position.session.is_some();
-            let end = self.connection(context, &account, &mut position, &mut was_up);
-            match end.await {
+            progress.is_up = false;
+            let resumed = progress.position.session.is_some();
+            match self.connection(context, &mut progress).await {
                 End::Final(error) => return error,
-                End::Resumable(reason) if was_up => {
+                End::Resumable(reason) if progress.is_up => {
                     tracing::info!(platform = NAME, reason, "connecting to the gateway again");
                 }
                 // A session that is over may be the reason, so a new one is tried once.
-                End::Fresh(reason) if was_up || resumed => {
+                End::Fresh(reason) if progress.is_up || resumed => {
                     tracing::info!(
                         platform = NAME,
                         reason,
                         "beginning a new session of the gateway"
                     );
-                    position.session = None;
+                    progress.position.session = None;
                     tokio::time::sleep(FRESH_PAUSE).await;
                 }
                 End::Resumable(reason) | End::Fresh(reason) => {
@@ -85,68 +120,100 @@ impl Discord {
         }
     }
 
-    /// One connection from its beginning to its end.
-    async fn connection(
-        &self,
-        context: &ListenContext,
-        account: &str,
-        position: &mut Position,
-        was_up: &mut bool,
-    ) -> End {
+    /// One connection from its beginning to its end. Events that are received are handled even if the connection ends
+    /// meanwhile.
+    async fn connection(&self, context: &ListenContext, progress: &mut Progress) -> End {
+        let position = &mut progress.position;
         let url = match self.gateway_url(position.session.is_none()).await {
             Ok(url) => url,
             Err(error) => return End::Final(error),
         };
-        let resume = position.session.take().map(|session| Session {
-            url: self
-                .allowed_gateway(&session.url)
-                .unwrap_or(&url)
-                .to_owned(),
-            ..session
-        });
-        position.session.clone_from(&resume);
+        if let Some(session) = &mut position.session
+            && self.allowed_gateway(&session.url).is_none()
+        {
+            session.url.clone_from(&url);
+        }
         let login = Login {
             url: &url,
             token: self.api.bare_token(),
             intents: intents(),
-            resume,
+            resume: position.session.clone(),
         };
-        let mut connection = match Connection::open(login).await {
+        let connection = match Connection::open(login).await {
             Ok(connection) => connection,
             Err(end) => return end,
         };
-        loop {
-            let next = connection.next().await;
-            position.session = connection.session();
-            let (name, data) = match next {
-                Ok(event) => event,
-                Err(end) => return end,
-            };
-            if matches!(name.as_str(), "READY" | "RESUMED") {
-                *was_up = true;
-                context.alive();
-            }
-            let handled = match name.as_str() {
-                "READY" => self.fetch_missed(context, position).await,
-                _ => self.handle(context, &name, &data).await,
-            };
-            match handled {
-                Ok(None) => {}
-                Ok(Some(message)) => {
-                    position.message = Some(message);
-                    self.store(account, position).await;
-                }
-                // The event is repeated to the next connection, because it is not handled.
-                Err(error) => return End::Final(error),
-            }
+        let (events, queue) = mpsc::channel(MOST_WAITING);
+        let (interactions, presses) = mpsc::channel(MOST_WAITING);
+        let queues = Queues {
+            events,
+            interactions,
+        };
+        let ended = tokio_util::sync::CancellationToken::new();
+        let mut receiving = pin!(connection.run(queues));
+        let mut handling = pin!(async {
+            tokio::try_join!(
+                self.handle_events(context, queue, progress),
+                self.answer_interactions(context, presses, &ended, LAST_ANSWERS),
+            )
+        });
+        let end = tokio::select! {
+            end = &mut receiving => end,
+            Err(error) = &mut handling => return End::Final(error),
+        };
+        ended.cancel();
+        match handling.await {
+            Ok(_) => end,
+            // The event is repeated to the next connection, because it is not handled.
+            Err(error) => End::Final(error),
         }
     }
 
-    async fn store(&self, account: &str, position: &Position) {
-        let value = serde_json::to_string(position).unwrap_or_default();
-        if let Err(error) = self.context.set_cursor(account, &value).await {
+    /// Handles events in their order until there are no more.
+    async fn handle_events(
+        &self,
+        context: &ListenContext,
+        mut queue: mpsc::Receiver<Dispatch>,
+        progress: &mut Progress,
+    ) -> Result<(), PlatformError> {
+        while let Some(Dispatch { seq, name, data }) = queue.recv().await {
+            if matches!(name.as_str(), "READY" | "RESUMED") {
+                progress.is_up = true;
+                context.alive();
+            }
+            let handled = match name.as_str() {
+                "READY" => {
+                    let newest = self.fetch_missed(context, &progress.position).await?;
+                    // Only now, so that an error above leads to another READY.
+                    progress.position.session = Session::begun(&data, seq);
+                    progress.stored = None;
+                    // Without any message so far, the backlog of the next start begins now.
+                    let known = progress.position.message.is_some();
+                    newest.or_else(|| (!known).then(|| parse::id_at(clock::now()).to_string()))
+                }
+                _ => self.handle(context, &name, &data).await?,
+            };
+            if let Some(session) = &mut progress.position.session {
+                session.seq = seq;
+            }
+            if let Some(message) = handled {
+                progress.position.advance(message);
+            }
+            self.store(progress).await;
+        }
+        Ok(())
+    }
+
+    async fn store(&self, progress: &mut Progress) {
+        let is_recent = |at: Instant| at.elapsed() < STORE_EVERY;
+        if progress.stored.is_some_and(is_recent) {
+            return;
+        }
+        let value = serde_json::to_string(&progress.position).unwrap_or_default();
+        match self.context.set_cursor(&progress.account, &value).await {
+            Ok(()) => progress.stored = Some(Instant::now()),
             // The messages are fetched again, and `inbound` drops the duplicates.
-            tracing::warn!(%error, platform = NAME, "position not stored");
+            Err(error) => tracing::warn!(%error, platform = NAME, "position not stored"),
         }
     }
 
@@ -205,15 +272,17 @@ impl Discord {
             "MESSAGE_CREATE" => return self.accept(context, data, InboundEvent::Message).await,
             // Discord also reports previews of links and the like as updates.
             "MESSAGE_UPDATE" if data.get("edited_timestamp").is_some_and(Value::is_string) => {
-                return self.accept(context, data, InboundEvent::Changed).await;
+                self.accept(context, data, InboundEvent::Changed).await?;
             }
-            "INTERACTION_CREATE" if data["type"] == 3 => self.pressed(context, data).await?,
             _ => {}
         }
         Ok(None)
     }
 
     fn remember_guild(&self, guild: &Value) {
+        if let (Some(id), Some(name)) = (id_of(guild, "id"), id_of(guild, "name")) {
+            self.channels.remember_guild(id, name);
+        }
         for list in ["channels", "threads"] {
             for channel in guild
                 .get(list)
@@ -229,20 +298,20 @@ impl Discord {
         }
     }
 
-    async fn accept(
+    pub(super) async fn accept(
         &self,
         context: &ListenContext,
         data: &Value,
-        event: fn(crate::platform::InboundMessage) -> InboundEvent,
+        event: fn(InboundMessage) -> InboundEvent,
     ) -> Result<Option<String>, PlatformError> {
         let me = self.me();
         if !parse::is_for_us(data, &me) {
             return Ok(None);
         }
-        let Some(channel) = self.channel_of(data).await? else {
+        let Some(place) = self.place_of(data).await? else {
             return Ok(None);
         };
-        let Some(message) = parse::message(data, &channel, &me) else {
+        let Some(message) = parse::message(data, &place, &me) else {
             tracing::warn!(platform = NAME, "unreadable message skipped");
             return Ok(None);
         };
@@ -250,105 +319,5 @@ impl Discord {
         let accepted = context.inbox.accept(event(message)).await;
         accepted.map_err(|error| PlatformError::Storage(error.to_string()))?;
         Ok(Some(id))
-    }
-
-    async fn pressed(&self, context: &ListenContext, data: &Value) -> Result<(), PlatformError> {
-        let Some(channel) = self.channel_of(data).await? else {
-            return Ok(());
-        };
-        if let Some(press) = parse::press(data, &channel) {
-            let accepted = context.inbox.accept(InboundEvent::Pressed(press)).await;
-            accepted.map_err(|error| PlatformError::Storage(error.to_string()))?;
-        }
-        Ok(())
-    }
-
-    /// The channel of a message. `None`: it no longer exists.
-    async fn channel_of(&self, data: &Value) -> Result<Option<Channel>, PlatformError> {
-        let Some(id) = id_of(data, "channel_id") else {
-            return Ok(None);
-        };
-        if id_of(data, "guild_id").is_none() {
-            return Ok(Some(Channel {
-                id,
-                kind: Kind::Private,
-                name: None,
-                guild: None,
-                parent: None,
-                required_tag: None,
-            }));
-        }
-        match self.channel(&id).await {
-            Ok(mut channel) => {
-                channel.guild = id_of(data, "guild_id");
-                Ok(Some(channel))
-            }
-            Err(failure) if failure.is_final() => Ok(None),
-            Err(failure) => Err(failure.into()),
-        }
-    }
-
-    /// Accepts what was said without us in the chats that are on a session, in the order in which it was said. The
-    /// messages of a channel's history have no guild, so the chat's source says where they are.
-    async fn fetch_missed(
-        &self,
-        context: &ListenContext,
-        position: &Position,
-    ) -> Result<Option<String>, PlatformError> {
-        let Some(last) = position.message.as_deref().and_then(parse::time_of) else {
-            return Ok(None);
-        };
-        let after = parse::id_at(last - OVERLAP);
-        let mut missed = Vec::new();
-        for chat in self.context.bound_chats(MOST_CHATS).await? {
-            let Some(id) = &chat.chat_id else { continue };
-            match self.history(id, after).await {
-                Ok(messages) => missed.extend(messages.into_iter().map(|mut message| {
-                    if let Some(guild) = &chat.scope_id {
-                        message["guild_id"] = Value::String(guild.clone());
-                    } else if chat.chat_type != crate::domain::ChatType::Dm {
-                        message["guild_id"] = Value::String(String::new());
-                    }
-                    message
-                })),
-                Err(failure) if failure.is_final() => {
-                    tracing::debug!(?failure, chat = id, "history of a chat cannot be read");
-                }
-                Err(failure) => return Err(failure.into()),
-            }
-        }
-        let number = |message: &Value| id_of(message, "id")?.parse::<u64>().ok();
-        missed.sort_by_key(number);
-        let mut newest = None;
-        for message in &missed {
-            let accepted = self.accept(context, message, InboundEvent::Message).await?;
-            newest = accepted.or(newest);
-        }
-        Ok(newest)
-    }
-
-    /// The messages of a channel after an id.
-    async fn history(&self, id: &str, after: u64) -> Result<Vec<Value>, Failure> {
-        let (mut messages, mut after) = (Vec::new(), after);
-        while messages.len() < MOST_MISSED {
-            let route = Route::ChannelMessages {
-                channel_id: channel_id(id)?,
-            };
-            let params = vec![("after", after.to_string()), ("limit", PAGE.to_string())];
-            let Value::Array(page) = self.api.get_with(route, params).await? else {
-                break;
-            };
-            let number = |message: &Value| id_of(message, "id")?.parse::<u64>().ok();
-            let Some(newest) = page.iter().filter_map(number).max() else {
-                break;
-            };
-            let is_last = page.len() < PAGE;
-            messages.extend(page);
-            if is_last {
-                break;
-            }
-            after = newest;
-        }
-        Ok(messages)
     }
 }

@@ -2,21 +2,25 @@
 
 mod address;
 mod api;
+mod backlog;
 mod buckets;
 mod channel;
+mod commands;
 mod config;
 mod descriptor;
 mod diagnose;
 mod failure;
 mod format;
 mod gateway;
+mod interactions;
 mod listen;
 mod parse;
+mod people;
 mod permissions;
 mod send;
 mod threads;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -26,7 +30,8 @@ use serenity::http::Route;
 
 use super::{
     Account, AdapterContext, BuildError, Capabilities, CountedCalls, Dedup, Finding, HoldScope,
-    Limit, ListenContext, OutboundMessage, Platform, PlatformError, Rates, ReplyHandle,
+    InboundMessage, Limit, ListenContext, OutboundMessage, Platform, PlatformError, Rates,
+    ReplyHandle,
 };
 use crate::config::PlatformConfig;
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
@@ -34,6 +39,8 @@ use api::Api;
 use channel::{Channels, channel_id, id_of};
 use config::DiscordConfig;
 pub use descriptor::DESCRIPTOR;
+use interactions::OpenCommands;
+use send::ShownButtons;
 
 pub const NAME: &str = "discord";
 
@@ -48,8 +55,14 @@ pub struct Discord {
     context: AdapterContext,
     me: Mutex<Option<Account>>,
     channels: Channels,
+    /// Held while a thread is opened, so that no attempt takes the thread of another one for its own.
+    opening: tokio::sync::Mutex<()>,
     /// The threads that this process has opened.
     opened: Mutex<HashSet<String>>,
+    open_commands: OpenCommands,
+    buttons: ShownButtons,
+    /// The ids of people whom the settings name.
+    people: Mutex<HashMap<String, String>>,
 }
 
 pub fn build(
@@ -58,7 +71,7 @@ pub fn build(
 ) -> Result<Arc<dyn Platform>, BuildError> {
     let missing = || BuildError("platforms.discord.token is missing".into());
     let token = settings.values.secret("token").ok_or_else(missing)?;
-    let rules = DiscordConfig::read(&settings.values);
+    let rules = DiscordConfig::read(settings);
     let api = Api::new(context.http_client()?, &token, rules.base_url.as_deref())?;
     Ok(Arc::new(Discord {
         api,
@@ -66,7 +79,11 @@ pub fn build(
         context,
         me: Mutex::default(),
         channels: Channels::default(),
+        opening: tokio::sync::Mutex::default(),
         opened: Mutex::default(),
+        open_commands: OpenCommands::default(),
+        buttons: ShownButtons::default(),
+        people: Mutex::default(),
     }))
 }
 
@@ -138,7 +155,8 @@ impl Platform for Discord {
         let me = self.sign_in().await?;
         tracing::debug!(bot = me.name, "token accepted");
         *self.me.lock().unwrap_or_else(|e| e.into_inner()) = Some(me);
-        Ok(())
+        // Before the first message, which may be of one of these people.
+        self.find_people().await
     }
 
     async fn identify(&self) -> Result<Option<Account>, PlatformError> {
@@ -159,7 +177,14 @@ impl Platform for Discord {
         title: &str,
         open_key: &str,
     ) -> Result<ThreadOutcome, PlatformError> {
-        self.open(home, title, open_key).await
+        self.open(&self.with_owner_id(home), title, open_key).await
+    }
+
+    async fn open_thread_on(
+        &self,
+        message: &InboundMessage,
+    ) -> Result<Option<Source>, PlatformError> {
+        self.open_on(message).await
     }
 
     async fn delete_thread(&self, destination: &Source) -> Result<(), PlatformError> {
@@ -175,7 +200,7 @@ impl Platform for Discord {
     }
 
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
-        address::of_home(home, opened)
+        address::of_home(&self.with_owner_id(home), opened)
     }
 
     fn parent(&self, thread: &Source) -> Option<Source> {
@@ -227,13 +252,9 @@ impl Platform for Discord {
         crate::platform::by_number(message_id, other)
     }
 
-    async fn acknowledge_button(
-        &self,
-        handle: &ReplyHandle,
-        text: &str,
-    ) -> Result<(), PlatformError> {
+    async fn confirm(&self, handle: &ReplyHandle, text: &str) -> Result<(), PlatformError> {
         match handle.secret() {
-            Some(secret) => Ok(self.answer_press(secret, text).await?),
+            Some(secret) => Ok(self.confirm_interaction(secret, text).await?),
             None => Ok(()),
         }
     }

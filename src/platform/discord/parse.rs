@@ -5,14 +5,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::address::{self, Person};
-use super::channel::{Channel, id_of};
+use super::channel::{Place, id_of};
 use crate::domain::{FileKind, RemoteFile};
-use crate::platform::{ButtonPress, InboundMessage, MessageFacts, ReplyHandle};
+use crate::platform::{
+    ButtonPress, CommandFor, InboundMessage, MessageFacts, NativeCommand, ReplyHandle,
+};
 
 /// Discord's first millisecond, from which its ids count.
 const EPOCH: u64 = 1_420_070_400_000;
-/// How long Discord waits for the first answer to a press.
-const PRESS_LASTS: Duration = Duration::from_secs(3);
+/// How long Discord waits for the first answer to a press or a command.
+const FIRST_ANSWER: Duration = Duration::from_secs(3);
 /// A plain message, and a reply.
 const WORDS: [u64; 2] = [0, 19];
 /// The kind of a reference that forwards a message.
@@ -72,7 +74,7 @@ pub(super) fn is_for_us(message: &Value, me: &str) -> bool {
 }
 
 /// A message, or the new content of one.
-pub(super) fn message(message: &Value, channel: &Channel, me: &str) -> Option<InboundMessage> {
+pub(super) fn message(message: &Value, place: &Place, me: &str) -> Option<InboundMessage> {
     let author = message.get("author")?;
     let id = id_of(message, "id")?;
     let member = message.get("member");
@@ -102,10 +104,11 @@ pub(super) fn message(message: &Value, channel: &Channel, me: &str) -> Option<In
         from_bot: flag(author, "bot") || message.get("webhook_id").is_some_and(Value::is_string),
         forwarded_from: forwarded.then(|| "another chat".to_owned()),
         roles: roles(member).collect(),
+        chat_names: place.labels.clone(),
         ..MessageFacts::default()
     };
     let files: Vec<RemoteFile> = list(content, "attachments").filter_map(file).collect();
-    let source = address::of_channel(channel, &person(author, member));
+    let source = address::of_place(place, &person(author, member));
     Some(InboundMessage {
         text: match words.is_empty() && files.is_empty() {
             true => in_words(content),
@@ -164,19 +167,23 @@ fn file(attachment: &Value) -> Option<RemoteFile> {
     })
 }
 
-/// The press of a button.
-pub(super) fn press(interaction: &Value, channel: &Channel) -> Option<ButtonPress> {
+/// The member and the user of an interaction.
+fn actor(interaction: &Value) -> Option<(Option<&Value>, &Value)> {
     let member = interaction.get("member");
-    let user = member
-        .and_then(|member| member.get("user"))
-        .or_else(|| interaction.get("user"))?;
+    let user = member.and_then(|member| member.get("user"));
+    Some((member, user.or_else(|| interaction.get("user"))?))
+}
+
+/// The press of a button.
+pub(super) fn press(interaction: &Value, place: &Place) -> Option<ButtonPress> {
+    let (member, user) = actor(interaction)?;
     let message = interaction.get("message")?;
     let id = id_of(interaction, "id")?;
     let token = id_of(interaction, "token")?;
     Some(ButtonPress {
-        source: address::of_channel(channel, &person(user, member)),
+        source: address::of_place(place, &person(user, member)),
         roles: roles(member).collect(),
-        handle: ReplyHandle::new(format!("{id}/{token}"), Some(PRESS_LASTS)),
+        handle: ReplyHandle::new(format!("button/{id}/{token}"), Some(FIRST_ANSWER)),
         id,
         data: id_of(interaction.get("data")?, "custom_id")?,
         message_id: id_of(message, "id")?,
@@ -184,23 +191,84 @@ pub(super) fn press(interaction: &Value, channel: &Channel) -> Option<ButtonPres
     })
 }
 
+/// The id of a native command as a message. No message of Discord has such an id.
+pub(super) fn command_id(interaction: &str) -> String {
+    format!("command:{interaction}")
+}
+
+/// A native command, in the words of the same command as a text.
+pub(super) fn command(interaction: &Value, place: &Place) -> Option<NativeCommand> {
+    let (member, user) = actor(interaction)?;
+    let id = id_of(interaction, "id")?;
+    let (application, token) = (
+        id_of(interaction, "application_id")?,
+        id_of(interaction, "token")?,
+    );
+    let data = interaction.get("data")?;
+    let mut words = format!("/{}", text(data, "name"));
+    for option in list(data, "options") {
+        match option.get("value") {
+            Some(Value::String(value)) => words = format!("{words} {}", value.trim()),
+            Some(value) => words = format!("{words} {value}"),
+            None => {}
+        }
+    }
+    let message_id = command_id(&id);
+    Some(NativeCommand {
+        message: InboundMessage {
+            source: crate::domain::Source {
+                message_id: Some(message_id.clone()),
+                ..address::of_place(place, &person(user, member))
+            },
+            message_id,
+            text: words,
+            files: Vec::new(),
+            at: time_of(&id).unwrap_or_default(),
+            facts: MessageFacts {
+                command_for: Some(CommandFor::Us),
+                from_bot: flag(user, "bot"),
+                roles: roles(member).collect(),
+                chat_names: place.labels.clone(),
+                ..MessageFacts::default()
+            },
+        },
+        handle: ReplyHandle::new(
+            format!("command/{application}/{id}/{token}"),
+            Some(FIRST_ANSWER),
+        ),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
-    use serenity::model::channel::ChannelType as Kind;
 
     use super::*;
 
+    fn place() -> Place {
+        Place::private("400".into())
+    }
+
     fn read(value: &Value) -> InboundMessage {
-        let channel = Channel {
-            id: "301".into(),
-            kind: Kind::PublicThread,
-            name: None,
-            guild: Some("9".into()),
-            parent: Some("100".into()),
-            required_tag: None,
-        };
-        message(value, &channel, "7").expect("a message")
+        message(value, &place(), "7").expect("a message")
+    }
+
+    #[test]
+    fn a_native_command_is_what_a_person_would_type() {
+        let run = command(
+            &json!({
+                "id": "175928847299117063", "application_id": "5", "token": "t",
+                "member": {"user": {"id": "42", "username": "ada"}, "roles": ["6"]},
+                "data": {"name": "title", "options": [{"name": "text", "type": 3, "value": " Fix it "}]},
+            }),
+            &place(),
+        );
+        let run = run.expect("a command");
+        assert_eq!(run.message.text, "/title Fix it");
+        assert_eq!(run.message.facts.command_for, Some(CommandFor::Us));
+        assert_eq!(run.message.source.user_id.as_deref(), Some("42"));
+        assert_eq!(run.handle.secret(), Some("command/5/175928847299117063/t"));
+        assert_eq!(run.message.message_id, command_id("175928847299117063"));
     }
 
     #[test]

@@ -59,6 +59,22 @@ pub(super) fn of_member(guild: &Value, member: &Value, user: &str, channel: &Val
 }
 
 impl Discord {
+    /// A member of a server. `None`: there is no such member.
+    pub(super) async fn member(&self, guild: &str, user: &str) -> Result<Option<Value>, Failure> {
+        let id = |text: &str| text.parse::<u64>().ok().filter(|id| *id != 0);
+        let (Some(guild_id), Some(user_id)) = (id(guild), id(user)) else {
+            return Ok(None);
+        };
+        let route = Route::GuildMember {
+            guild_id: GuildId::new(guild_id),
+            user_id: UserId::new(user_id),
+        };
+        match self.api.get(route).await {
+            Err(Failure::Refused { status: 404, .. }) => Ok(None),
+            member => member.map(Some),
+        }
+    }
+
     /// The permissions of a person in a channel of a server. `None`: they are no member.
     pub(super) async fn permissions_of(
         &self,
@@ -66,16 +82,14 @@ impl Discord {
         channel: &str,
         user: &str,
     ) -> Result<Option<Permissions>, Failure> {
-        let id = |text: &str| text.parse::<u64>().ok().filter(|id| *id != 0);
-        let (Some(guild_id), Some(user_id)) = (id(guild), id(user)) else {
+        let Some(member) = self.member(guild, user).await? else {
             return Ok(None);
         };
-        let (guild_id, user_id) = (GuildId::new(guild_id), UserId::new(user_id));
-        let member = match self.api.get(Route::GuildMember { guild_id, user_id }).await {
-            Err(Failure::Refused { status: 404, .. }) => return Ok(None),
-            member => member?,
+        let guild_id = guild.parse::<u64>().unwrap_or_default().max(1);
+        let route = Route::Guild {
+            guild_id: GuildId::new(guild_id),
         };
-        let guild = self.api.get(Route::Guild { guild_id }).await?;
+        let guild = self.api.get(route).await?;
         let channel = self
             .api
             .get(Route::Channel {

@@ -1,18 +1,21 @@
 //! Sends messages, edits, reactions and typing indicators to Discord, and downloads files.
 
+use std::collections::HashMap;
 use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
 
 use reqwest::Url;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 use serenity::http::Route;
-use serenity::model::id::{ChannelId, InteractionId, MessageId};
+use serenity::model::id::{ChannelId, MessageId};
 use tokio_stream::StreamExt;
 use tokio_util::io::ReaderStream;
 
 use super::Discord;
 use super::api::network;
 use super::channel::{channel_id, id_of};
+use super::config::Replies;
 use super::failure::Failure;
 use super::format::text;
 use crate::domain::{Button, RemoteFile, Source};
@@ -23,6 +26,8 @@ const LONGEST_LABEL: usize = 80;
 const LONGEST_DATA: usize = 100;
 const BUTTONS_IN_A_ROW: usize = 5;
 const ROWS: usize = 5;
+/// The most messages whose buttons are remembered.
+const MOST_SHOWN: usize = 1000;
 /// 👀, as it stands in an address.
 const EYES: &str = "%F0%9F%91%80";
 
@@ -37,19 +42,67 @@ pub(super) fn nonce(send_key: &str) -> String {
 }
 
 /// Up to five rows of five buttons. Leaves out buttons that Discord would refuse: the text names them too.
-fn components(buttons: &[Button]) -> Value {
+fn components(buttons: &[Button], disabled: bool) -> Value {
     let fitting: Vec<Value> = buttons
         .iter()
         .filter(|button| !button.label.is_empty() && button.data.chars().count() <= LONGEST_DATA)
         .take(ROWS * BUTTONS_IN_A_ROW)
         .map(|button| {
             let label: String = button.label.chars().take(LONGEST_LABEL).collect();
-            json!({"type": 2, "style": 2, "label": label, "custom_id": button.data})
+            json!({"type": 2, "style": 2, "label": label, "custom_id": button.data, "disabled": disabled})
         })
         .collect();
     let rows = fitting.chunks(BUTTONS_IN_A_ROW);
     rows.map(|row| json!({"type": 1, "components": row}))
         .collect()
+}
+
+/// The fields of a new message and of an edited one. Only the person whom the message is for is notified.
+fn content(what: &OutboundMessage<'_>) -> Value {
+    let notified = what.notifies.filter(|id| id.parse::<u64>().is_ok());
+    let words = text(what.text);
+    let mut body = json!({
+        "content": match notified {
+            Some(id) => format!("<@{id}> {words}"),
+            None => words,
+        },
+        "allowed_mentions": {"parse": [], "users": notified.as_slice(), "replied_user": false},
+    });
+    if !what.buttons.is_empty() {
+        body["components"] = components(what.buttons, false);
+    }
+    body
+}
+
+/// The buttons of messages that this process has sent.
+#[derive(Default)]
+pub(super) struct ShownButtons {
+    by_message: Mutex<HashMap<String, Vec<Button>>>,
+}
+
+impl ShownButtons {
+    fn locked(&self) -> MutexGuard<'_, HashMap<String, Vec<Button>>> {
+        self.by_message.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    fn shown(&self, message_id: &str, buttons: &[Button]) {
+        if buttons.is_empty() {
+            return;
+        }
+        let mut shown = self.locked();
+        if shown.len() >= MOST_SHOWN {
+            shown.clear();
+        }
+        shown.insert(message_id.to_owned(), buttons.to_vec());
+    }
+
+    fn of(&self, message_id: &str) -> Option<Vec<Button>> {
+        self.locked().get(message_id).cloned()
+    }
+
+    fn forget(&self, message_id: &str) {
+        self.locked().remove(message_id);
+    }
 }
 
 fn channel_of(to: &Source) -> Result<ChannelId, Failure> {
@@ -72,23 +125,58 @@ impl Discord {
         what: OutboundMessage<'_>,
         send_key: &str,
     ) -> Result<String, Failure> {
-        let route = Route::ChannelMessages {
-            channel_id: channel_of(to)?,
-        };
-        let mut body = json!({
-            "content": text(what.text),
-            "nonce": nonce(send_key),
-            "enforce_nonce": true,
-            "allowed_mentions": {"parse": []},
-        });
-        if !what.buttons.is_empty() {
-            body["components"] = components(what.buttons);
+        let channel_id = channel_of(to)?;
+        let route = || Route::ChannelMessages { channel_id };
+        let mut body = content(&what);
+        if what.file.is_none()
+            && let Some(command) = what.answers
+            && let Some(id) = self.answer_command(command, &body).await?
+        {
+            self.buttons.shown(&id, what.buttons);
+            return Ok(id);
         }
-        let answer = match what.file {
-            Some(path) => self.api.upload(route, form(&body, path).await?).await?,
-            None => self.api.post(route, &body).await?,
+        body["nonce"] = json!(nonce(send_key));
+        body["enforce_nonce"] = json!(true);
+        let reference = self.reference(to, &what);
+        if let Some(id) = reference {
+            body["message_reference"] = json!({"message_id": id, "fail_if_not_exists": false});
+        }
+        let sent = match self.post_body(route(), &body, what.file).await {
+            // A reply may be refused where a plain message is not.
+            Err(failure) if failure.is_final() && reference.is_some() => {
+                if let Some(body) = body.as_object_mut() {
+                    body.remove("message_reference");
+                }
+                self.post_body(route(), &body, what.file).await?
+            }
+            sent => sent?,
         };
-        Ok(id_of(&answer, "id").unwrap_or_else(|| "0".into()))
+        let id = id_of(&sent, "id").unwrap_or_else(|| "0".into());
+        self.buttons.shown(&id, what.buttons);
+        Ok(id)
+    }
+
+    async fn post_body(
+        &self,
+        route: Route<'_>,
+        body: &Value,
+        file: Option<&Path>,
+    ) -> Result<Value, Failure> {
+        match file {
+            Some(path) => self.api.upload(route, form(body, path).await?).await,
+            None => self.api.post(route, body).await,
+        }
+    }
+
+    /// The message that this one refers to. The message that a thread begins with is not in the thread.
+    fn reference<'a>(&self, to: &Source, what: &OutboundMessage<'a>) -> Option<&'a str> {
+        let wanted = match self.rules.replies {
+            Replies::Off => false,
+            Replies::First => !what.continues,
+            Replies::All => true,
+        };
+        let is_message = |id: &&str| message_of(id).is_ok() && to.thread_id.as_deref() != Some(*id);
+        what.answers.filter(|_| wanted).filter(is_message)
     }
 
     pub(super) async fn change(
@@ -101,12 +189,18 @@ impl Discord {
             channel_id: channel_of(to)?,
             message_id: message_of(message_id)?,
         };
-        let body = json!({
-            "content": text(what.text),
-            "allowed_mentions": {"parse": []},
-            "components": components(what.buttons),
-        });
-        self.api.patch(route, &body).await.map(drop)
+        let mut body = content(&what);
+        // Buttons that are no longer wanted stay visible, and cannot be pressed.
+        let disabled = self.buttons.of(message_id);
+        body["components"] = match (what.buttons.is_empty(), disabled) {
+            (true, Some(buttons)) => components(&buttons, true),
+            _ => components(what.buttons, false),
+        };
+        self.api.patch(route, &body).await?;
+        if what.buttons.is_empty() {
+            self.buttons.forget(message_id);
+        }
+        Ok(())
     }
 
     pub(super) async fn show_typing(&self, to: &Source) -> Result<(), Failure> {
@@ -120,35 +214,18 @@ impl Discord {
         let Ok(message_id) = message_of(message_id) else {
             return Ok(());
         };
+        // The message that a thread begins with is in the channel around the thread.
+        let is_first = source.thread_id.as_deref() == Some(&message_id.to_string());
+        let around = source.parent_chat_id.as_deref().filter(|_| is_first);
         let route = Route::ChannelMessageReactionMe {
-            channel_id: channel_of(source)?,
+            channel_id: match around {
+                Some(channel) => channel_id(channel)?,
+                None => channel_of(source)?,
+            },
             message_id,
             reaction: EYES,
         };
         self.api.put(route).await.map(drop)
-    }
-
-    /// Shows a text to the person who pressed only. Without a text, the press just ends.
-    pub(super) async fn answer_press(&self, secret: &str, said: &str) -> Result<(), Failure> {
-        let Some((id, token)) = secret.split_once('/') else {
-            return Ok(());
-        };
-        let Some(id) = id.parse::<u64>().ok().filter(|id| *id != 0) else {
-            return Ok(());
-        };
-        let route = Route::InteractionResponse {
-            interaction_id: InteractionId::new(id),
-            token,
-        };
-        let body = match said.is_empty() {
-            true => json!({"type": 6}),
-            false => json!({"type": 4, "data": {
-                "content": said.chars().take(2000).collect::<String>(),
-                "flags": 64,
-                "allowed_mentions": {"parse": []},
-            }}),
-        };
-        self.api.post(route, &body).await.map(drop)
     }
 
     pub(super) async fn download(
@@ -207,7 +284,7 @@ mod tests {
             data: format!("choice:{n}"),
         };
         let buttons: Vec<Button> = (0..30).map(button).collect();
-        let rows = components(&buttons);
+        let rows = components(&buttons, false);
         let rows = rows.as_array().unwrap();
         assert_eq!(rows.len(), 5);
         assert!(

@@ -1,23 +1,25 @@
-//! Opens threads for handoffs, and deletes them.
+//! Opens threads for handoffs and for mentions.
 
 use serde_json::{Value, json};
 use serenity::http::Route;
 use serenity::model::Permissions;
 use serenity::model::channel::ChannelType as Kind;
-use serenity::model::id::{GuildId, MessageId, UserId};
+use serenity::model::id::{ChannelId, GuildId, MessageId, UserId};
 
 use super::channel::{Channel, channel_id, id_of};
 use super::failure::Failure;
 use super::{Discord, NAME, parse, send};
 use crate::clock;
-use crate::domain::{ChatType, HomeChannel, ThreadOutcome};
-use crate::platform::PlatformError;
+use crate::domain::{ChatType, HomeChannel, Source, ThreadOutcome};
+use crate::platform::{InboundMessage, PlatformError};
 
 const LONGEST_NAME: usize = 100;
+/// The longest name of a thread on a mention, as Hermes has it.
+const LONGEST_NAME_OF_MENTION: usize = 80;
 /// An empty thread of the same name that is older belongs to another handoff.
 const REUSED_WITHIN: f64 = 3600.0;
-/// Media channels, which the SDK does not name.
-const MEDIA: u8 = 16;
+/// The most people who are added to a private thread beside its owner.
+const MOST_ADDED: usize = 20;
 
 impl Discord {
     pub(super) async fn open(
@@ -40,18 +42,20 @@ impl Discord {
             Kind::NewsThread | Kind::PublicThread | Kind::PrivateThread => {
                 return instead("the home channel is a thread itself");
             }
-            Kind::Text | Kind::News | Kind::Forum => {}
-            Kind::Unknown(MEDIA) => {}
+            Kind::Text | Kind::News => {}
+            _ if channel.is_forum() => {}
             _ => return instead("this kind of channel has no threads"),
         }
         self.owner_sees(home, &channel).await?;
         let name: String = title.chars().take(LONGEST_NAME).collect();
-        let thread = match self.abandoned_thread(&channel, &name).await {
+        let _opening = self.opening.lock().await;
+        let opened = match self.abandoned_thread(&channel, &name).await? {
             Some(id) => Ok(id),
             None => self.create(&channel, home, &name, open_key).await,
         };
-        match thread {
+        match opened {
             Ok(id) => {
+                self.check_opened(home, &channel, &id).await?;
                 self.opened().insert(id.clone());
                 Ok(ThreadOutcome::Thread {
                     id,
@@ -68,6 +72,59 @@ impl Discord {
             }
             Err(failure) => Err(failure.into()),
         }
+    }
+
+    /// Opens a thread on a message that mentions the bot. Discord gives it the id of the message, so it can be opened
+    /// only once.
+    pub(super) async fn open_on(
+        &self,
+        message: &InboundMessage,
+    ) -> Result<Option<Source>, PlatformError> {
+        let source = &message.source;
+        let channel = source.chat_id.as_deref().unwrap_or_default();
+        let kind = self.channel(channel).await?.kind;
+        if !matches!(kind, Kind::Text | Kind::News) {
+            return Ok(None);
+        }
+        let number = message.message_id.parse::<u64>().ok().filter(|id| *id != 0);
+        let Some(number) = number else {
+            return Ok(None);
+        };
+        let name = name_of_mention(message.own_words().unwrap_or_default());
+        let route = Route::ChannelMessageThreads {
+            channel_id: channel_id(channel)?,
+            message_id: MessageId::new(number),
+        };
+        let body = json!({"name": name, "auto_archive_duration": self.rules.auto_archive});
+        match self.api.post(route, &body).await {
+            Ok(thread) => {
+                if let Some(thread) = Channel::read(&thread) {
+                    self.channels.remember(thread);
+                }
+            }
+            // The thread is there already.
+            Err(failure) if failure.code() == Some(160004) => {}
+            Err(failure) => return Err(failure.into()),
+        }
+        let mut thread = Source {
+            chat_type: ChatType::Thread,
+            chat_id: Some(message.message_id.clone()),
+            thread_id: Some(message.message_id.clone()),
+            parent_chat_id: source.chat_id.clone(),
+            chat_name: source
+                .chat_name
+                .as_ref()
+                .map(|around| format!("{around} / {name}")),
+            ..source.clone()
+        };
+        // Hermes writes the same about its own threads.
+        thread
+            .others
+            .insert("auto_thread_created".into(), json!(true));
+        thread
+            .others
+            .insert("auto_thread_initial_name".into(), json!(name));
+        Ok(Some(thread))
     }
 
     /// A home that is the id of a person means the private chat with them.
@@ -93,57 +150,137 @@ impl Discord {
         }
     }
 
-    /// A handoff that its owner cannot see must not be completed.
+    /// The people for whom a handoff is: its owner, else those who may talk.
+    fn people_of<'a>(&'a self, home: &'a HomeChannel) -> Vec<String> {
+        match &home.owner {
+            Some(owner) => vec![owner.clone()],
+            None => self.allowed_people(),
+        }
+    }
+
+    fn allowed_people(&self) -> Vec<String> {
+        let allowed = self.rules.allowed_users.iter();
+        let allowed = allowed.map(|listed| self.person_id(listed));
+        allowed.take(MOST_ADDED).collect()
+    }
+
+    /// A handoff that nobody can see must not be completed.
     async fn owner_sees(&self, home: &HomeChannel, channel: &Channel) -> Result<(), PlatformError> {
-        let (Some(owner), Some(guild)) = (&home.owner, &channel.guild) else {
+        let Some(guild) = &channel.guild else {
             return Ok(());
         };
-        let permissions = self.permissions_of(guild, &channel.id, owner).await?;
-        let reason = match permissions {
-            None => "is not a member of its server: invite them",
-            Some(allowed) if !allowed.contains(Permissions::VIEW_CHANNEL) => {
-                "cannot see it: give them the permission View Channel"
-            }
-            Some(_) => return Ok(()),
+        let mut refusal = None;
+        for person in self.people_of(home) {
+            let permissions = self.permissions_of(guild, &channel.id, &person).await?;
+            let reason = match permissions {
+                None => "is not a member of its server: invite them",
+                Some(allowed) if !allowed.contains(Permissions::VIEW_CHANNEL) => {
+                    "cannot see it: give them the permission View Channel"
+                }
+                Some(_) => return Ok(()),
+            };
+            refusal.get_or_insert((person, reason));
+        }
+        let Some((person, reason)) = refusal else {
+            return Ok(());
+        };
+        let who = match home.owner {
+            Some(_) => "the owner",
+            None => "an allowed user",
         };
         Err(PlatformError::Permanent(format!(
-            "the owner ({owner}) of the home channel {} {reason}",
+            "{who} ({person}) of the home channel {} {reason}",
             channel.id
         )))
     }
 
+    /// Checks that the thread is where it belongs, and that a private one has a person in it. Otherwise deletes it.
+    async fn check_opened(
+        &self,
+        home: &HomeChannel,
+        channel: &Channel,
+        id: &str,
+    ) -> Result<(), PlatformError> {
+        let thread = self.ask_for_channel(id).await?;
+        let is_there = thread.parent.as_deref() == Some(&channel.id);
+        let mut is_seen = is_there && thread.kind != Kind::PrivateThread;
+        if is_there && !is_seen {
+            for person in self.people_of(home) {
+                is_seen |= self.is_in_thread(id, &person).await?;
+            }
+        }
+        if is_seen {
+            return Ok(());
+        }
+        self.delete_channel(channel_id(id)?).await;
+        Err(PlatformError::Permanent(format!(
+            "Discord opened a thread in {} that its owner cannot see: give the bot the permission Create Public Threads",
+            channel.id
+        )))
+    }
+
+    async fn is_in_thread(&self, thread: &str, person: &str) -> Result<bool, Failure> {
+        let Some(user_id) = person.parse::<u64>().ok().filter(|id| *id != 0) else {
+            return Ok(false);
+        };
+        let route = Route::ChannelThreadMember {
+            channel_id: channel_id(thread)?,
+            user_id: UserId::new(user_id),
+        };
+        match self.api.get(route).await {
+            Err(Failure::Refused { status: 404, .. }) => Ok(false),
+            member => member.map(|_| true),
+        }
+    }
+
+    async fn delete_channel(&self, channel_id: ChannelId) {
+        if let Err(failure) = self.api.delete(Route::Channel { channel_id }).await {
+            tracing::warn!(?failure, platform = NAME, "unused thread not deleted");
+        }
+    }
+
     /// The empty thread of an earlier attempt that got no answer.
-    async fn abandoned_thread(&self, channel: &Channel, name: &str) -> Option<String> {
-        let guild = channel
-            .guild
-            .as_ref()?
-            .parse::<u64>()
-            .ok()
-            .filter(|id| *id != 0)?;
+    async fn abandoned_thread(
+        &self,
+        channel: &Channel,
+        name: &str,
+    ) -> Result<Option<String>, PlatformError> {
+        let guild = channel.guild.as_ref().and_then(|id| id.parse::<u64>().ok());
+        let Some(guild) = guild.filter(|id| *id != 0) else {
+            return Ok(None);
+        };
         let route = Route::GuildThreadsActive {
             guild_id: GuildId::new(guild),
         };
-        let active = self.api.get(route).await;
-        let active = active.inspect_err(|failure| {
-            tracing::debug!(?failure, platform = NAME, "active threads cannot be listed");
-        });
-        let (me, opened) = (self.me(), self.opened().clone());
-        let threads = active.ok()?;
-        let threads = threads.get("threads")?.as_array()?;
+        let active = match self.api.get(route).await {
+            Ok(active) => active,
+            Err(failure) if failure.is_final() => {
+                tracing::debug!(?failure, platform = NAME, "active threads cannot be listed");
+                return Ok(None);
+            }
+            Err(failure) => return Err(failure.into()),
+        };
+        let me = self.me();
         let is = |thread: &Value, field: &str, value: &str| {
             id_of(thread, field).as_deref() == Some(value)
         };
-        let found = threads.iter().find(|thread| {
+        let threads = active.get("threads").and_then(Value::as_array);
+        for thread in threads.into_iter().flatten() {
             let id = id_of(thread, "id").unwrap_or_default();
             let age = parse::time_of(&id).map_or(f64::MAX, |at| clock::now() - at);
-            is(thread, "parent_id", &channel.id)
+            if is(thread, "parent_id", &channel.id)
                 && is(thread, "owner_id", &me)
                 && is(thread, "name", name)
+                // The first message of a post does not count.
                 && thread.get("message_count").and_then(Value::as_u64) == Some(0)
                 && age < REUSED_WITHIN
-                && !opened.contains(&id)
-        });
-        id_of(found?, "id")
+                && !self.opened().contains(&id)
+                && !self.context.is_thread_of_handoff(&id).await?
+            {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
     }
 
     async fn create(
@@ -159,7 +296,7 @@ impl Discord {
             })
         };
         let mut body = json!({"name": name, "auto_archive_duration": self.rules.auto_archive});
-        if matches!(channel.kind, Kind::Forum | Kind::Unknown(MEDIA)) {
+        if channel.is_forum() {
             body["message"] = json!({"content": name, "allowed_mentions": {"parse": []}});
             if let Some(tag) = &channel.required_tag {
                 body["applied_tags"] = json!([tag]);
@@ -236,35 +373,78 @@ impl Discord {
         }
     }
 
-    /// A private thread counts only if its owner is in it.
+    /// A private thread counts only if one of the people for whom it is can be added.
     async fn private_thread(
         &self,
         channel: &Channel,
         home: &HomeChannel,
         body: &mut Value,
     ) -> Result<String, Failure> {
-        let owner = home
-            .owner
-            .as_ref()
-            .and_then(|owner| owner.parse::<u64>().ok());
-        let Some(owner) = owner.filter(|id| *id != 0) else {
+        let people = self.people_of(home);
+        if people.is_empty() {
             return Err(unnamed());
-        };
+        }
         body["type"] = json!(12);
         let route = Route::ChannelThreads {
             channel_id: channel_id(&channel.id)?,
         };
         let id = named(&self.api.post(route, body).await?)?;
         let thread = channel_id(&id)?;
-        let member = Route::ChannelThreadMember {
-            channel_id: thread,
-            user_id: UserId::new(owner),
-        };
-        if let Err(failure) = self.api.put(member).await {
-            let _ = self.api.delete(Route::Channel { channel_id: thread }).await;
-            return Err(failure);
+        let mut failed = None;
+        let mut added = 0;
+        for person in &people {
+            match self.add_to_thread(thread, person).await {
+                Ok(()) => added += 1,
+                Err(failure) => failed = Some(failure),
+            }
+        }
+        if added == 0 {
+            self.delete_channel(thread).await;
+            return Err(failed.unwrap_or_else(unnamed));
+        }
+        for person in self.allowed_people() {
+            if people.contains(&person) {
+                continue;
+            }
+            if let Err(failure) = self.add_to_thread(thread, &person).await {
+                tracing::info!(
+                    ?failure,
+                    person,
+                    platform = NAME,
+                    "allowed user not added to the private thread"
+                );
+            }
         }
         Ok(id)
+    }
+
+    async fn add_to_thread(&self, thread: ChannelId, person: &str) -> Result<(), Failure> {
+        let Some(user_id) = person.parse::<u64>().ok().filter(|id| *id != 0) else {
+            return Err(unnamed());
+        };
+        let member = Route::ChannelThreadMember {
+            channel_id: thread,
+            user_id: UserId::new(user_id),
+        };
+        self.api.put(member).await.map(drop)
+    }
+}
+
+/// The name of a thread on a mention: the words of the message on one line, without mentions.
+fn name_of_mention(words: &str) -> String {
+    let is_mention = |word: &&str| word.starts_with('<') && word.ends_with('>');
+    let plain: Vec<&str> = words
+        .split_whitespace()
+        .filter(|w| !is_mention(w))
+        .collect();
+    let name: String = plain
+        .join(" ")
+        .chars()
+        .take(LONGEST_NAME_OF_MENTION)
+        .collect();
+    match name.trim() {
+        "" => "Conversation".to_owned(),
+        name => name.to_owned(),
     }
 }
 
@@ -304,5 +484,20 @@ fn home_itself(channel: &Channel, home: &HomeChannel, reason: &str) -> ThreadOut
             None => channel.chat_type(),
         }),
         thread_id: thread,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_on_a_mention_is_named_after_its_words() {
+        assert_eq!(
+            name_of_mention("why is <@!5> the\nbuild red?"),
+            "why is the build red?"
+        );
+        assert_eq!(name_of_mention("<@5>"), "Conversation");
+        assert_eq!(name_of_mention(&"ä".repeat(99)).chars().count(), 80);
     }
 }

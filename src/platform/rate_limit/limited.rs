@@ -14,8 +14,8 @@ use super::{Priority, Rates, ThreadRoom, test_rates};
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
 use crate::metrics::{Metrics, WaitReason};
 use crate::platform::{
-    Account, Capabilities, Finding, ListenContext, OutboundMessage, Platform, PlatformError,
-    ReplyHandle,
+    Account, Capabilities, Finding, InboundMessage, ListenContext, OutboundMessage, Platform,
+    PlatformError, ReplyHandle,
 };
 
 /// A call that takes longer fails as transient. The wait for the limits does not count. Calls with files have no such
@@ -321,6 +321,17 @@ impl Platform for RateLimited {
         }
     }
 
+    async fn open_thread_on(
+        &self,
+        message: &InboundMessage,
+    ) -> Result<Option<Source>, PlatformError> {
+        let counted = self.threads_count.load(Ordering::Relaxed);
+        let needs = self.needs(&message.source, counted, Priority::Reply);
+        let permit = self.permit(needs).await?;
+        let opened = within_patience(self.adapter.open_thread_on(message)).await;
+        self.ended(permit, opened)
+    }
+
     /// Deletes a thread only if this process has opened it and no one has written there.
     async fn delete_thread(&self, destination: &Source) -> Result<(), PlatformError> {
         let unused =
@@ -440,12 +451,8 @@ impl Platform for RateLimited {
     }
 
     /// A person waits for it, and vendors do not count it.
-    async fn acknowledge_button(
-        &self,
-        handle: &ReplyHandle,
-        said: &str,
-    ) -> Result<(), PlatformError> {
-        within_patience(self.adapter.acknowledge_button(handle, said)).await
+    async fn confirm(&self, handle: &ReplyHandle, said: &str) -> Result<(), PlatformError> {
+        within_patience(self.adapter.confirm(handle, said)).await
     }
 
     async fn fetch(&self, file: &RemoteFile, to: &Path, largest: u64) -> Result<(), PlatformError> {

@@ -23,6 +23,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
         groups: GroupRule::Listed,
         offers_pairing: true,
         people_have_aliases: false,
+        person_id: str::to_owned,
     },
     limits: MessageLimits {
         text: Some(8000),

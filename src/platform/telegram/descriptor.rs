@@ -20,6 +20,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
         groups: GroupRule::All,
         offers_pairing: true,
         people_have_aliases: false,
+        person_id: str::to_owned,
     },
     limits: MessageLimits {
         text: Some(4096),

@@ -77,7 +77,7 @@ impl Telegram {
 
     async fn menu(&self) {
         let commands = slash_command::menu(Place::Chat)
-            .map(|(word, what)| BotCommand::new(word, what))
+            .map(|entry| BotCommand::new(entry.word, entry.what))
             .collect::<Vec<_>>();
         if let Err(error) = self.api.call(SetMyCommands::new(commands)).await {
             let error = PlatformError::from(error);
@@ -340,11 +340,7 @@ impl Platform for Telegram {
         crate::platform::by_number(message_id, other)
     }
 
-    async fn acknowledge_button(
-        &self,
-        handle: &ReplyHandle,
-        text: &str,
-    ) -> Result<(), PlatformError> {
+    async fn confirm(&self, handle: &ReplyHandle, text: &str) -> Result<(), PlatformError> {
         match handle.secret() {
             Some(query) => self.answer_query(query, text).await,
             None => Ok(()),

@@ -13,6 +13,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
         groups: GroupRule::ByPolicy,
         offers_pairing: true,
         people_have_aliases: true,
+        person_id: str::to_owned,
     },
     limits: MessageLimits {
         text: Some(4096),

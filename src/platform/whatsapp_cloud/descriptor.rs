@@ -31,6 +31,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
         groups: GroupRule::None,
         offers_pairing: false,
         people_have_aliases: false,
+        person_id: str::to_owned,
     },
     limits: MessageLimits {
         text: Some(4096),

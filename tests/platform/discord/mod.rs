@@ -1,5 +1,6 @@
 //! Discord, and the fake that plays it.
 
+mod commands;
 mod contract;
 mod fake;
 mod fake_gateway;
@@ -10,3 +11,4 @@ mod fake_messages;
 mod fake_permissions;
 mod fake_threads;
 mod handoff;
+mod mentions;

@@ -9,7 +9,7 @@ use super::form::{Form, path};
 use super::routes::Call;
 use super::values;
 use super::world::{Command, Id, World};
-use super::{APPLICATION_ID, BOT_ID};
+use super::{APPLICATION_ID, BOT_ID, Discord};
 use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
@@ -36,6 +36,15 @@ pub fn perform(world: &mut World, call: &Call) -> Answer {
     }
     match call.name.split_once(' ') {
         Some(("GET", _)) => Ok(list(world, guild)),
+        Some(("DELETE", _)) => {
+            let id = call.id(1)?;
+            let known = world.commands.len();
+            world.commands.retain(|c| c.id != id || c.guild.is_some());
+            match world.commands.len() < known {
+                true => Ok(Value::Null),
+                false => Err(errors::UNKNOWN_COMMAND.into()),
+            }
+        }
         Some(("POST", _)) => {
             let mut form = Form::default();
             command(&mut form, call.fields(), "");
@@ -49,6 +58,14 @@ pub fn perform(world: &mut World, call: &Call) -> Answer {
             Ok(register(world, guild, &call.body))
         }
         _ => overwrite(world, guild, &call.body),
+    }
+}
+
+impl Discord {
+    /// Another program has registered a command for the same bot.
+    pub fn has_command(&self, name: &str, description: &str) {
+        let body = json!({"name": name, "description": description});
+        self.change(|world| register(world, None, &body));
     }
 }
 
@@ -105,6 +122,12 @@ fn register(world: &mut World, guild: Option<Id>, body: &Value) -> Value {
         "default_member_permissions": body["default_member_permissions"],
         "nsfw": false,
     });
+    if guild.is_none() {
+        let everywhere = json!([0, 1, 2]);
+        let contexts = body.get("contexts").filter(|contexts| !contexts.is_null());
+        value["contexts"] = contexts.cloned().unwrap_or(everywhere);
+        value["integration_types"] = json!([0]);
+    }
     if let Some(options) = body.get("options") {
         value["options"] = options.clone();
     }
@@ -149,6 +172,24 @@ fn command(form: &mut Form, fields: &Map<String, Value>, at: &str) {
         form.required(&path(at, "description"));
     }
     options(form, fields, at);
+    let contexts = form.list(fields, at, "contexts", 3);
+    for (n, context) in contexts.into_iter().flatten().enumerate() {
+        if !matches!(context.as_u64(), Some(0..=2)) {
+            let at = format!("{}.{n}", path(at, "contexts"));
+            form.add(&at, "BASE_TYPE_CHOICES", "Value must be one of {0, 1, 2}.");
+        }
+    }
+    let permissions = fields.get("default_member_permissions");
+    let permissions = permissions.filter(|value| !value.is_null());
+    let is_number = |value: &Value| value.as_str().is_some_and(|t| t.parse::<u64>().is_ok());
+    if permissions.is_some_and(|value| !is_number(value)) {
+        let told = "A permission must be a number in text.";
+        form.add(
+            &path(at, "default_member_permissions"),
+            "NUMBER_TYPE_COERCE",
+            told,
+        );
+    }
 }
 
 fn options(form: &mut Form, fields: &Map<String, Value>, at: &str) {

@@ -19,6 +19,7 @@ pub const UNKNOWN_EMOJI: KnownError = KnownError(400, 10014, "Unknown Emoji");
 pub const UNKNOWN_WEBHOOK: KnownError = KnownError(404, 10015, "Unknown Webhook");
 pub const UNKNOWN_INTERACTION: KnownError = KnownError(404, 10062, "Unknown interaction");
 pub const UNKNOWN_APPLICATION: KnownError = KnownError(404, 10002, "Unknown Application");
+pub const UNKNOWN_COMMAND: KnownError = KnownError(404, 10063, "Unknown application command");
 pub const TOO_MANY_COMMANDS: KnownError = KnownError(
     400,
     30032,

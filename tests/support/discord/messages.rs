@@ -4,7 +4,6 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use super::BOT_ID;
 use super::checks;
 use super::errors;
 use super::form::{Form, present};
@@ -17,6 +16,7 @@ use super::routes::Call;
 use super::sessions::{Event, message_intents};
 use super::values::{self, message_event};
 use super::world::{Channel, ChannelKind, Entry, Id, World};
+use super::{APPLICATION_ID, BOT_ID};
 use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
@@ -204,7 +204,10 @@ fn list(world: &World, channel: Id, call: &Call) -> Answer {
 fn edit(world: &mut World, channel: Id, call: &Call) -> Answer {
     let id = call.id(1)?;
     let known = entry(world, channel, id)?;
-    if known.author != BOT_ID || known.value.get("webhook_id").is_some() {
+    // The answer to an interaction has the application as its webhook, and is the bot's own.
+    let webhook = known.value.get("webhook_id").and_then(Value::as_str);
+    let is_own = webhook.is_none_or(|id| id == APPLICATION_ID.to_string());
+    if known.author != BOT_ID || !is_own {
         return Err(errors::NOT_THE_AUTHOR.into());
     }
     if !is_written(&known.value) {

@@ -100,6 +100,7 @@ impl Discord {
                 rows.flat_map(|row| row["components"].as_array().into_iter().flatten());
             let found = buttons.find(|b| b["label"] == button || b["custom_id"] == button);
             let found = found.unwrap_or_else(|| panic!("no button {button} in {value}"));
+            assert!(found["disabled"] != true, "{button} is disabled in {value}");
             let data = json!({"component_type": 2, "custom_id": found["custom_id"], "id": 2});
             world.interact(person, channel, Some(message), 3, data)
         })

@@ -12,8 +12,10 @@ use super::{BOT_ID, Discord};
 pub struct BotMessage {
     pub id: Id,
     pub content: String,
-    /// The rows of buttons, each with its label and its key.
+    /// The rows of buttons that can be pressed, each with its label and its key.
     pub buttons: Vec<Vec<(String, String)>>,
+    /// The labels of the buttons that are shown and cannot be pressed.
+    pub disabled: Vec<String>,
     /// The names of its files, and where they are.
     pub files: Vec<(String, String)>,
     /// The message that it answers.
@@ -44,12 +46,17 @@ impl BotMessage {
     fn of(world: &World, channel: &Channel, id: Id, entry: &Entry) -> BotMessage {
         let value = &entry.value;
         let rows = value["components"].as_array().into_iter().flatten();
-        let buttons = rows.map(|row| {
-            let buttons = row["components"].as_array().into_iter().flatten();
-            buttons
+        let rows = rows.map(|row| row["components"].as_array().cloned().unwrap_or_default());
+        let rows: Vec<Vec<Value>> = rows.collect();
+        let off = |button: &&Value| button["disabled"] == true;
+        let buttons = rows.iter().map(|row| {
+            let pressable = row.iter().filter(|button| !off(button));
+            pressable
                 .map(|button| (text(&button["label"]), text(&button["custom_id"])))
-                .collect()
+                .collect::<Vec<_>>()
         });
+        let buttons = buttons.filter(|row| !row.is_empty());
+        let disabled = rows.iter().flatten().filter(off);
         let files = value["attachments"].as_array().into_iter().flatten();
         let files = files.map(|file| (text(&file["filename"]), text(&file["url"])));
         let answered = &value["message_reference"]["message_id"];
@@ -67,6 +74,7 @@ impl BotMessage {
             id,
             content: text(&value["content"]),
             buttons: buttons.collect(),
+            disabled: disabled.map(|button| text(&button["label"])).collect(),
             files: files.collect(),
             reply_to: answered,
             notified: told.names(),

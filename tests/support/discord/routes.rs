@@ -50,6 +50,7 @@ const ROUTES: &[&str] = &[
     "GET /applications/{}/commands",
     "POST /applications/{}/commands",
     "PUT /applications/{}/commands",
+    "DELETE /applications/{}/commands/{}",
     "GET /applications/{}/guilds/{}/commands",
     "POST /applications/{}/guilds/{}/commands",
     "PUT /applications/{}/guilds/{}/commands",
