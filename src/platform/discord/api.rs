@@ -11,13 +11,11 @@ use serenity::http::{LightMethod, Request, Route};
 use super::buckets::{Buckets, seconds};
 use super::failure::Failure;
 use crate::platform::BuildError;
-use crate::platform::context::root_cause;
+use crate::platform::http_failure::HttpFailure;
 
 /// The longest wait for an answer, except for uploads.
 const PATIENCE: Duration = Duration::from_secs(30);
 const UPLOAD_PATIENCE: Duration = Duration::from_secs(600);
-/// How many characters of a foreign page are shown.
-const SHOWN: usize = 80;
 
 type Bucket = (&'static str, serenity::http::RatelimitingBucket);
 
@@ -122,7 +120,7 @@ impl Api {
         let body = body.map(|body| body.to_string().into_bytes());
         let request = Request::new(route, method).body(body).params(params);
         let request = self.built(request)?.timeout(PATIENCE);
-        let response = request.send().await.map_err(network)?;
+        let response = request.send().await?;
         self.read(bucket, response).await
     }
 
@@ -137,25 +135,19 @@ impl Api {
         let mut request = self.built(Request::new(route, LightMethod::Post))?;
         request = request.multipart(form).timeout(UPLOAD_PATIENCE);
         // The SDK says that there is no body.
-        let mut request = request.build().map_err(network)?;
+        let mut request = request.build()?;
         request
             .headers_mut()
             .remove(reqwest::header::CONTENT_LENGTH);
-        let response = self.client.execute(request).await.map_err(network)?;
+        let response = self.client.execute(request).await?;
         self.read(bucket, response).await
     }
 
     /// The content of a file. The address has its own credential, so no token is sent.
     pub(super) async fn file(&self, url: Url) -> Result<Response, Failure> {
         let request = self.client.get(url).send();
-        let silence = |_| Failure::Network {
-            reason: "no answer in time".into(),
-            unsure: false,
-        };
-        let response = tokio::time::timeout(PATIENCE, request)
-            .await
-            .map_err(silence)?;
-        let response = response.map_err(network)?;
+        let response = tokio::time::timeout(PATIENCE, request).await;
+        let response = response.map_err(|_| HttpFailure::silence(PATIENCE))??;
         match response.status() {
             status if status.is_success() => Ok(response),
             status => Err(Failure::Refused {
@@ -181,17 +173,11 @@ impl Api {
 
     async fn read(&self, bucket: Bucket, response: Response) -> Result<Value, Failure> {
         let status = response.status();
-        if status.is_redirection() {
-            let to = response.headers().get(reqwest::header::LOCATION);
-            let to = to.and_then(|to| response.url().join(to.to_str().ok()?).ok());
-            let host = to.and_then(|to| to.host_str().map(str::to_owned));
-            return Err(Failure::Redirected {
-                status: status.as_u16(),
-                host: host.unwrap_or_else(|| "nowhere".into()),
-            });
+        if let Some(failure) = HttpFailure::redirected(&response) {
+            return Err(failure.into());
         }
         let headers = response.headers().clone();
-        let body = response.bytes().await.map_err(network)?;
+        let body = response.bytes().await?;
         let answer = serde_json::from_slice::<Value>(&body).ok();
         if status.as_u16() == 429 {
             let said = answer
@@ -220,7 +206,7 @@ impl Api {
             return match (body.is_empty(), answer) {
                 (true, _) => Ok(Value::Null),
                 (false, Some(answer)) => Ok(answer),
-                (false, None) => Err(foreign(status.as_u16(), &body)),
+                (false, None) => Err(HttpFailure::foreign(status.as_u16(), &body).into()),
             };
         }
         let message = answer
@@ -235,7 +221,7 @@ impl Api {
                     .unwrap_or_default(),
                 message: message.to_owned(),
             }),
-            _ => Err(foreign(status.as_u16(), &body)),
+            _ => Err(HttpFailure::foreign(status.as_u16(), &body).into()),
         }
     }
 }
@@ -247,24 +233,5 @@ fn method_name(method: LightMethod) -> &'static str {
         LightMethod::Patch => "PATCH",
         LightMethod::Post => "POST",
         LightMethod::Put => "PUT",
-    }
-}
-
-/// The beginning of a page, on one line.
-fn foreign(status: u16, body: &[u8]) -> Failure {
-    let text = String::from_utf8_lossy(&body[..body.len().min(4 * SHOWN)]);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let shown = text.chars().filter(|c| !c.is_control()).take(SHOWN);
-    Failure::Foreign {
-        status,
-        beginning: shown.collect(),
-    }
-}
-
-pub(super) fn network(error: reqwest::Error) -> Failure {
-    Failure::Network {
-        reason: root_cause(&error),
-        // After the connection is made, the request may have arrived although no answer did.
-        unsure: !error.is_connect(),
     }
 }

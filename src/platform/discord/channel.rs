@@ -12,6 +12,7 @@ use super::Discord;
 use super::failure::Failure;
 use crate::domain::ChatType;
 use crate::platform::PlatformError;
+use crate::platform::http_failure::HttpFailure;
 
 /// The most channels that are remembered. Others are asked for again.
 const MOST: usize = 10_000;
@@ -191,10 +192,7 @@ impl Discord {
         };
         let answer = self.api.get(route).await?;
         let Some(channel) = Channel::read(&answer) else {
-            return Err(Failure::Foreign {
-                status: 200,
-                beginning: "no channel".into(),
-            });
+            return Err(HttpFailure::foreign(200, b"no channel").into());
         };
         self.channels.remember(channel.clone());
         Ok(channel)

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::platform::PlatformError;
+use crate::platform::http_failure::HttpFailure;
 
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,12 +17,8 @@ pub(super) enum Failure {
     },
     /// Too many requests.
     Wait(Duration),
-    /// The answer is not from Discord, but from a proxy in front of it.
-    Foreign { status: u16, beginning: String },
-    /// The server redirects, which is not followed.
-    Redirected { status: u16, host: String },
-    /// No answer, or only a part of one.
-    Network { reason: String, unsure: bool },
+    /// Discord has not answered.
+    Http(HttpFailure),
     /// The file to send cannot be read.
     File(String),
 }
@@ -120,6 +117,18 @@ impl Failure {
     }
 }
 
+impl From<HttpFailure> for Failure {
+    fn from(failure: HttpFailure) -> Failure {
+        Failure::Http(failure)
+    }
+}
+
+impl From<reqwest::Error> for Failure {
+    fn from(error: reqwest::Error) -> Failure {
+        Failure::Http(error.into())
+    }
+}
+
 impl From<Failure> for PlatformError {
     fn from(failure: Failure) -> PlatformError {
         match failure {
@@ -133,23 +142,7 @@ impl From<Failure> for PlatformError {
                 retry_after: Some(pause),
                 unsure: false,
             },
-            Failure::Foreign { status, beginning } => later(
-                format!(
-                    "a server in front of Discord answers with HTTP status {status}: {beginning}"
-                ),
-                // With a status of 4xx the call had no effect. With any other it may have had one.
-                !(400..500).contains(&status),
-            ),
-            Failure::Redirected { status, host } => later(
-                format!(
-                    "the server redirects to {host} (HTTP status {status}), and redirects are not followed: \
-                     check platforms.discord.base_url"
-                ),
-                false,
-            ),
-            Failure::Network { reason, unsure } => {
-                later(format!("Discord cannot be reached: {reason}"), unsure)
-            }
+            Failure::Http(failure) => failure.into_error("Discord", "platforms.discord.base_url"),
             Failure::File(reason) => PlatformError::Permanent(reason),
         }
     }

@@ -28,6 +28,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use serenity::http::Route;
 
+use super::sign_in::sign_in;
 use super::{
     Account, AdapterContext, BuildError, Capabilities, CountedCalls, Dedup, Finding, HoldScope,
     InboundMessage, Limit, ListenContext, OutboundMessage, Platform, PlatformError, Rates,
@@ -44,8 +45,6 @@ use send::ShownButtons;
 
 pub const NAME: &str = "discord";
 
-/// The wait before a refused token is checked a second time.
-const SECOND_LOOK: Duration = Duration::from_secs(2);
 /// Discord recognises a repeated nonce for "a few minutes".
 const NONCE_LASTS: Duration = Duration::from_secs(120);
 
@@ -106,20 +105,6 @@ impl Discord {
             name: format!("@{}", name.unwrap_or_default()),
         })
     }
-
-    /// Checks a refused token a second time, because a server that restarts may refuse any token.
-    async fn sign_in(&self) -> Result<Account, PlatformError> {
-        let first = self.account().await;
-        let Err(PlatformError::Unauthorized(_)) = first else {
-            return first;
-        };
-        tracing::warn!(platform = NAME, "token refused, checking it again");
-        tokio::time::sleep(SECOND_LOOK).await;
-        match self.account().await {
-            Err(PlatformError::Unauthorized(reason)) => Err(PlatformError::Permanent(reason)),
-            second => second,
-        }
-    }
 }
 
 #[async_trait]
@@ -152,7 +137,7 @@ impl Platform for Discord {
     }
 
     async fn connect(&self) -> Result<(), PlatformError> {
-        let me = self.sign_in().await?;
+        let me = sign_in(NAME, || self.account()).await?;
         tracing::debug!(bot = me.name, "token accepted");
         *self.me.lock().unwrap_or_else(|e| e.into_inner()) = Some(me);
         // Before the first message, which may be of one of these people.

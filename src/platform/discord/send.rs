@@ -13,7 +13,6 @@ use tokio_stream::StreamExt;
 use tokio_util::io::ReaderStream;
 
 use super::Discord;
-use super::api::network;
 use super::channel::{channel_id, id_of};
 use super::config::Replies;
 use super::failure::Failure;
@@ -243,7 +242,7 @@ impl Discord {
         let response = self.api.file(url).await?;
         let chunks = response.bytes_stream().map(|chunk| match chunk {
             Ok(bytes) => Ok(bytes.to_vec()),
-            Err(error) => Err(network(error).into()),
+            Err(error) => Err(Failure::from(error).into()),
         });
         save(to, largest, chunks).await
     }

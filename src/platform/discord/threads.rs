@@ -290,24 +290,21 @@ impl Discord {
         name: &str,
         open_key: &str,
     ) -> Result<String, Failure> {
-        let route = || {
-            Ok(Route::ChannelThreads {
-                channel_id: channel_id(&channel.id)?,
-            })
-        };
+        let channel_id = channel_id(&channel.id)?;
+        let route = || Route::ChannelThreads { channel_id };
         let mut body = json!({"name": name, "auto_archive_duration": self.rules.auto_archive});
         if channel.is_forum() {
             body["message"] = json!({"content": name, "allowed_mentions": {"parse": []}});
             if let Some(tag) = &channel.required_tag {
                 body["applied_tags"] = json!([tag]);
             }
-            return named(&self.api.post(route()?, &body).await?);
+            return named(&self.api.post(route(), &body).await?);
         }
         body["type"] = json!(match channel.kind {
             Kind::News => 10,
             _ => 11,
         });
-        let refused = match self.api.post(route()?, &body).await {
+        let refused = match self.api.post(route(), &body).await {
             Err(failure) if failure.is_final() => failure,
             answer => return named(&answer?),
         };

@@ -10,14 +10,12 @@ use serde_json::Value;
 use teloxide_core::requests::Payload;
 
 use crate::platform::BuildError;
-use crate::platform::context::root_cause;
+use crate::platform::http_failure::HttpFailure;
 use crate::platform::telegram::failure::Failure;
 
 const VENDOR: &str = "https://api.telegram.org";
 /// The longest wait for an answer, except for the long poll and uploads.
 const PATIENCE: Duration = Duration::from_secs(50);
-/// How many characters of a foreign page are shown.
-const SHOWN: usize = 80;
 
 /// The Bot API with a bot's token.
 pub(super) struct Api {
@@ -62,7 +60,7 @@ impl Api {
         P: Payload + Serialize,
     {
         let request = self.client.post(self.method(P::NAME)).json(&payload);
-        let response = request.timeout(patience).send().await.map_err(network)?;
+        let response = request.timeout(patience).send().await?;
         read(response).await
     }
 
@@ -73,7 +71,7 @@ impl Api {
         form: reqwest::multipart::Form,
     ) -> Result<Value, Failure> {
         let request = self.client.post(self.method(method)).multipart(form);
-        let response = request.send().await.map_err(network)?;
+        let response = request.send().await?;
         read(response).await
     }
 
@@ -86,12 +84,12 @@ impl Api {
         }
         let request = self.client.get(url).send();
         let response = tokio::time::timeout(PATIENCE, request).await;
-        let response = response.map_err(|_| silence(PATIENCE))?.map_err(network)?;
+        let response = response.map_err(|_| HttpFailure::silence(PATIENCE))??;
         match response.status().is_success() {
             true => Ok(response),
             false => Err(match read(response).await {
                 Err(failure) => failure,
-                Ok(_) => silence(PATIENCE),
+                Ok(_) => HttpFailure::silence(PATIENCE).into(),
             }),
         }
     }
@@ -113,14 +111,6 @@ impl Api {
     }
 }
 
-/// The failure of a call without an answer.
-pub(super) fn silence(patience: Duration) -> Failure {
-    Failure::Network {
-        reason: format!("no answer within {} s", patience.as_secs()),
-        unsure: true,
-    }
-}
-
 /// The id of the message that a call has sent. `0` if the answer does not name it: such a message cannot be edited.
 pub(super) fn message_id(answer: &Value) -> String {
     let id = answer.get("message_id").and_then(Value::as_i64);
@@ -132,28 +122,15 @@ pub(super) fn message_id(answer: &Value) -> String {
 
 async fn read(response: Response) -> Result<Value, Failure> {
     let status = response.status();
-    if status.is_redirection() {
-        // The whole address may contain the token.
-        let to = response.headers().get(reqwest::header::LOCATION);
-        let to = to.and_then(|to| response.url().join(to.to_str().ok()?).ok());
-        let host = to.as_ref().and_then(|to| {
-            let port = to.port().map_or(String::new(), |port| format!(":{port}"));
-            Some(format!("{}{port}", to.host_str()?))
-        });
-        return Err(Failure::Redirected {
-            status: status.as_u16(),
-            host: host.unwrap_or_else(|| "nowhere".into()),
-        });
+    if let Some(failure) = HttpFailure::redirected(&response) {
+        return Err(failure.into());
     }
-    let body = response.bytes().await.map_err(network)?;
+    let body = response.bytes().await?;
     let answer = serde_json::from_slice::<Value>(&body).unwrap_or_default();
     match answer.get("ok").and_then(Value::as_bool) {
         Some(true) => Ok(answer.get("result").cloned().unwrap_or_default()),
         Some(false) => Err(refusal(&answer, status.as_u16())),
-        None => Err(Failure::Foreign {
-            status: status.as_u16(),
-            beginning: beginning(&body),
-        }),
+        None => Err(HttpFailure::foreign(status.as_u16(), &body).into()),
     }
 }
 
@@ -169,22 +146,5 @@ fn refusal(answer: &Value, status: u16) -> Failure {
         code: code.and_then(|c| c.try_into().ok()).unwrap_or(status),
         description: description.unwrap_or_default().to_owned(),
         retry_after: pause.map(Duration::from_secs),
-    }
-}
-
-/// The beginning of a page, on one line.
-fn beginning(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(4 * SHOWN)]);
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let text = words.join(" ");
-    let shown = text.chars().filter(|c| !c.is_control()).take(SHOWN);
-    shown.collect()
-}
-
-pub(super) fn network(error: reqwest::Error) -> Failure {
-    Failure::Network {
-        reason: root_cause(&error),
-        // After the connection is made, the request may have arrived although no answer did.
-        unsure: !error.is_connect(),
     }
 }

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::platform::PlatformError;
+use crate::platform::http_failure::HttpFailure;
 
 /// Why a call has no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,12 +18,8 @@ pub(super) enum Failure {
     },
     /// The group has become a supergroup with this id.
     Moved(i64),
-    /// The answer is not from the Bot API, but from a proxy, a balancer or a portal in front of it.
-    Foreign { status: u16, beginning: String },
-    /// The server redirects to this host. Redirects are not followed, because the address contains the token.
-    Redirected { status: u16, host: String },
-    /// No answer, or only a part of one.
-    Network { reason: String, unsure: bool },
+    /// Telegram has not answered.
+    Http(HttpFailure),
     /// The file to send cannot be read.
     File(String),
 }
@@ -82,6 +79,18 @@ impl Failure {
     }
 }
 
+impl From<HttpFailure> for Failure {
+    fn from(failure: HttpFailure) -> Failure {
+        Failure::Http(failure)
+    }
+}
+
+impl From<reqwest::Error> for Failure {
+    fn from(error: reqwest::Error) -> Failure {
+        Failure::Http(error.into())
+    }
+}
+
 impl From<Failure> for PlatformError {
     fn from(failure: Failure) -> PlatformError {
         let meaning = failure.meaning();
@@ -94,23 +103,7 @@ impl From<Failure> for PlatformError {
             Failure::Moved(id) => {
                 PlatformError::Permanent(format!("the group has become the supergroup {id}"))
             }
-            Failure::Foreign { status, beginning } => later(
-                format!(
-                    "a server in front of Telegram answers with HTTP status {status}: {beginning}"
-                ),
-                // With a status of 4xx the call had no effect. With any other it may have had one.
-                !(400..500).contains(&status),
-            ),
-            Failure::Redirected { status, host } => later(
-                format!(
-                    "the server redirects to {host} (HTTP status {status}), and redirects are not followed: \
-                     set platforms.telegram.base_url to the address of the Bot API itself"
-                ),
-                false,
-            ),
-            Failure::Network { reason, unsure } => {
-                later(format!("Telegram cannot be reached: {reason}"), unsure)
-            }
+            Failure::Http(failure) => failure.into_error("Telegram", "platforms.telegram.base_url"),
             Failure::File(reason) => PlatformError::Permanent(reason),
         }
     }
@@ -218,20 +211,5 @@ mod tests {
         // Not under another code.
         let other = means(502, "message thread not found");
         assert_eq!(passes(&other), Some(true));
-    }
-
-    #[test]
-    fn pages_of_others_pass_and_are_doubtful_only_behind_success() {
-        for (status, unsure) in [
-            (200, true),
-            (403, false),
-            (404, false),
-            (502, true),
-            (520, true),
-        ] {
-            let beginning = "<html>".to_owned();
-            let error = PlatformError::from(Failure::Foreign { status, beginning });
-            assert_eq!(passes(&error), Some(unsure), "{status}");
-        }
     }
 }

@@ -24,6 +24,7 @@ use teloxide_core::payloads::{
 };
 use teloxide_core::types::BotCommand;
 
+use super::sign_in::sign_in;
 use super::{
     Account, AdapterContext, BuildError, Capabilities, CountedCalls, Dedup, Finding, HoldScope,
     Limit, ListenContext, OutboundMessage, Platform, PlatformError, Rates, ReplyHandle,
@@ -41,8 +42,6 @@ use moved::Moves;
 pub const NAME: &str = "telegram";
 
 const LONGEST_TOPIC: usize = 128;
-/// The wait before a refused token is checked a second time.
-const SECOND_LOOK: Duration = Duration::from_secs(2);
 
 pub struct Telegram {
     api: Api,
@@ -88,20 +87,6 @@ impl Telegram {
     async fn get_me(&self) -> Result<Me, PlatformError> {
         let answer = self.api.call(GetMe::new()).await?;
         Ok(Me::of(&answer))
-    }
-
-    /// Checks a refused token a second time, because a server that restarts may refuse any token.
-    async fn sign_in(&self) -> Result<Me, PlatformError> {
-        let first = self.get_me().await;
-        let Err(PlatformError::Unauthorized(_)) = first else {
-            return first;
-        };
-        tracing::warn!(platform = NAME, "token refused, checking it again");
-        tokio::time::sleep(SECOND_LOOK).await;
-        match self.get_me().await {
-            Err(PlatformError::Unauthorized(reason)) => Err(PlatformError::Permanent(reason)),
-            second => second,
-        }
     }
 
     async fn chat(&self, home: &HomeChannel) -> Result<address::Kind, PlatformError> {
@@ -173,7 +158,7 @@ impl Platform for Telegram {
     }
 
     async fn connect(&self) -> Result<(), PlatformError> {
-        let me = self.sign_in().await?;
+        let me = sign_in(NAME, || self.get_me()).await?;
         for (from, to) in self.context.moved_chats().await? {
             self.moves.remember(&from, &to);
         }

@@ -20,7 +20,7 @@ use crate::domain::Source;
 use crate::domain::{Button, RemoteFile};
 use crate::platform::download::{save, save_file};
 use crate::platform::telegram::address;
-use crate::platform::telegram::api::{message_id, network};
+use crate::platform::telegram::api::message_id;
 use crate::platform::{OutboundMessage, PlatformError};
 use crate::safe_open::open_below;
 
@@ -153,7 +153,7 @@ impl Telegram {
         };
         let chunks = response.bytes_stream().map(|chunk| match chunk {
             Ok(bytes) => Ok(bytes.to_vec()),
-            Err(error) => Err(network(error).into()),
+            Err(error) => Err(Failure::from(error).into()),
         });
         save(to, largest, chunks).await
     }

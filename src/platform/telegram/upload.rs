@@ -16,8 +16,9 @@ use tokio_util::io::ReaderStream;
 use super::Telegram;
 use super::failure::Failure;
 use crate::domain::Source;
+use crate::platform::http_failure::HttpFailure;
 use crate::platform::telegram::address;
-use crate::platform::telegram::api::{message_id, silence};
+use crate::platform::telegram::api::message_id;
 
 /// An upload without progress for this time fails.
 const IDLE: Duration = Duration::from_secs(60);
@@ -135,7 +136,7 @@ async fn while_it_moves<T>(
             outcome = &mut call => return outcome,
             moved = tokio::time::timeout(patience, progress.changed()) => {
                 if moved.is_err() {
-                    return Err(silence(patience));
+                    return Err(HttpFailure::silence(patience).into());
                 }
             }
         }
@@ -168,7 +169,10 @@ mod tests {
             let sent = watch::Sender::new(moved * MEGABYTES);
             let never = std::future::pending::<Result<(), Failure>>();
             let ended = while_it_moves(never, &sent, 40 * MEGABYTES).await;
-            let stood = matches!(&ended, Err(Failure::Network { unsure: true, .. }));
+            let stood = matches!(
+                &ended,
+                Err(Failure::Http(HttpFailure::Network { unsure: true, .. }))
+            );
             assert!(stood, "{ended:?}");
         }
     }
