@@ -108,7 +108,7 @@ mod tests {
             (502, true),
             (520, true),
         ] {
-            let failure = HttpFailure::foreign(status, b"<html>\n\x07 <p>");
+            let failure = HttpFailure::foreign(status, b"<html>\n <p>\x07");
             let error = failure.into_error("Telegram", "base_url");
             let PlatformError::Transient { reason, unsure, .. } = error else {
                 panic!("{status} is final");
