@@ -50,7 +50,7 @@ pub(super) fn judge(
     if facts.from_bot && !answers_bot(rules, facts) {
         return Verdict::Ignored;
     }
-    if source.chat_type == ChatType::Dm {
+    if source.chat_type == ChatType::Dm && !facts.several_people {
         return Verdict::Addressed;
     }
     let is_named = |list: &BTreeSet<String>| names(list, message, before);
@@ -74,6 +74,7 @@ pub(super) fn judge(
     match () {
         () if called || !rules.require_mention => Verdict::Addressed,
         () if rules.thread_require_mention => Verdict::Ignored,
+        () if own && facts.thread_of_ours => Verdict::Addressed,
         () => Verdict::Overheard,
     }
 }
@@ -240,6 +241,18 @@ mod tests {
         for chat_type in [ChatType::Dm, ChatType::Channel] {
             assert_eq!(judge(&rules, &message(chat_type, plain()), None), Addressed);
         }
+        let among_several = MessageFacts {
+            several_people: true,
+            ..plain()
+        };
+        let private = message(ChatType::Dm, among_several);
+        assert_eq!(judge(&rules, &private, None), Overheard);
+        let in_our_thread = MessageFacts {
+            thread_of_ours: true,
+            ..plain()
+        };
+        let in_our_thread = message(ChatType::Group, in_our_thread);
+        assert_eq!(judge(&rules, &in_our_thread, None), Addressed);
         let everything = ChatRules::default();
         let overheard = message(ChatType::Group, plain());
         assert_eq!(judge(&everything, &overheard, None), Addressed);
@@ -248,6 +261,7 @@ mod tests {
             ..rules
         };
         assert_eq!(judge(&strict, &overheard, None), Ignored);
+        assert_eq!(judge(&strict, &in_our_thread, None), Ignored);
     }
 
     #[test]
