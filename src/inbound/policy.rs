@@ -42,7 +42,7 @@ pub(super) fn judge(
     let source = &message.source;
     // Another person wrote forwarded words, so their mentions and commands do not count.
     let own = facts.forwarded_from.is_none();
-    let mentioned = own && facts.mentions_us;
+    let mentioned = own && (facts.mentions_us || rules.mention_patterns.matches(&message.text));
     let command = facts.command_for.filter(|_| own);
     if command == Some(CommandFor::AnotherBot) {
         return Verdict::Ignored;
@@ -170,6 +170,7 @@ fn quote(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::MentionPatterns;
 
     fn ids(ids: &[&str]) -> BTreeSet<String> {
         ids.iter().map(|id| (*id).to_owned()).collect()
@@ -262,6 +263,20 @@ mod tests {
         };
         assert_eq!(judge(&strict, &overheard, None), Ignored);
         assert_eq!(judge(&strict, &in_our_thread, None), Ignored);
+    }
+
+    #[test]
+    fn a_pattern_counts_as_a_mention() {
+        let rules = |patterns: &[&str]| ChatRules {
+            require_mention: true,
+            mention_patterns: MentionPatterns::read(&ids(patterns)),
+            ..ChatRules::default()
+        };
+        let said = message(ChatType::Group, plain());
+        assert_eq!(judge(&rules(&["WHY"]), &said, None), Verdict::Addressed);
+        assert_eq!(judge(&rules(&["how"]), &said, None), Verdict::Overheard);
+        let said = message(ChatType::Group, forwarded(plain()));
+        assert_eq!(judge(&rules(&["WHY"]), &said, None), Verdict::Overheard);
     }
 
     #[test]
