@@ -1,5 +1,8 @@
 //! Slack, and the fake that plays it.
 
+mod commands;
+mod connection;
+mod contract;
 mod fake;
 mod fake_chat;
 mod fake_events;
@@ -9,3 +12,7 @@ mod fake_lookups;
 mod fake_mentions;
 mod fake_socket;
 mod fake_streams;
+mod files;
+mod first_message;
+mod handoff;
+mod keys;

@@ -82,6 +82,13 @@ impl Slack {
         self.change(|world| world.sockets.ping_every = interval);
     }
 
+    /// Waits until the server has pinged so often.
+    pub fn until_pinged(&self, count: usize) {
+        self.until("pings", || {
+            (self.world().sockets.pings >= count).then_some(())
+        });
+    }
+
     /// All that was acknowledged, in that order.
     pub fn acknowledged(&self) -> Vec<Acknowledgement> {
         self.world().sockets.acknowledged.clone()

@@ -6,6 +6,7 @@ use super::Slack;
 use super::blocks::buttons;
 use super::mentions;
 use super::world::{Channel, Ephemeral, Message, ThreadExtras};
+use crate::support::fake::Outcome;
 
 /// A button as people see it, and what the app gets when it is pressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,6 +95,18 @@ impl Slack {
         let mut all = self.bot_messages(channel);
         all.retain(|message| message.thread_ts.as_deref() == Some(root));
         all
+    }
+
+    /// The replies that were posted in the channel because their thread was gone. They may have been deleted since.
+    pub fn stray_replies(&self) -> Vec<String> {
+        let posts = self.calls_of("chat.postMessage").into_iter();
+        let wanted = posts.filter(|call| call.params["thread_ts"].is_string());
+        let done = wanted.filter_map(|call| match call.outcome {
+            Outcome::Done(result) => Some(result),
+            _ => None,
+        });
+        let stray = done.filter(|posted| posted["message"].get("thread_ts").is_none());
+        stray.map(|posted| text(&posted["ts"])).collect()
     }
 
     /// Waits until the bot has so many messages in a channel.

@@ -181,7 +181,10 @@ impl Connection<'_> {
             return Ok(());
         }
         let ping = Message::Ping(format!("Ping from {HOST}").into_bytes().into());
-        self.socket.send(ping).await.map_err(|_| End::Silent)
+        let sent = self.socket.send(ping).await;
+        self.state.world().sockets.pings += 1;
+        self.state.wake_clients();
+        sent.map_err(|_| End::Silent)
     }
 
     async fn send(&mut self, value: Value) -> Result<(), End> {

@@ -117,6 +117,8 @@ pub struct Sockets {
     /// How long after a failure an event comes again.
     pub retry_after: [Duration; 3],
     pub ping_every: Duration,
+    /// How often the server has pinged.
+    pub pings: usize,
     /// Seconds until Slack refreshes a connection, as `hello` says.
     pub connection_time: u64,
     pub accepts: bool,
@@ -139,6 +141,7 @@ impl Default for Sockets {
             ack_within: seconds(3),
             retry_after: [seconds(0), seconds(60), seconds(300)],
             ping_every: seconds(5),
+            pings: 0,
             connection_time: 18_060,
             accepts: true,
             next_number: 0,
@@ -186,6 +189,11 @@ impl Sockets {
     /// Whether the app has acknowledged all that happened.
     pub fn is_settled(&self) -> bool {
         self.deliveries.is_empty()
+    }
+
+    /// Whether an event that was sent in vain is sent again, or is to be.
+    pub fn has_repeats(&self) -> bool {
+        self.deliveries.iter().any(|delivery| delivery.attempt > 0)
     }
 
     /// Lets envelopes wait again that were sent in vain.

@@ -125,6 +125,17 @@ impl Slack {
         self.change(|world| world.delete(channel, ts));
     }
 
+    /// People delete a whole thread. Without replies, nothing is left of its root.
+    pub fn deletes_thread(&self, channel: &str, root: &str) {
+        self.change(|world| {
+            let replies = world.channel(channel).replies(root);
+            let replies: Vec<String> = replies.map(|(ts, _)| ts.clone()).collect();
+            for ts in replies.iter().map(String::as_str).chain([root]) {
+                world.delete(channel, ts);
+            }
+        });
+    }
+
     /// A person deletes a file, and leaves the message that it came with.
     pub fn deletes_file(&self, id: &str) {
         self.change(|world| world.files.get_mut(id).expect("a file").state = FileState::Deleted);
