@@ -118,7 +118,7 @@ impl Platform for Discord {
             threads: true,
             send_dedup: Dedup::For(NONCE_LASTS),
             // An empty thread of an earlier attempt is found by its name.
-            thread_dedup: Dedup::Always,
+            thread_dedup: Dedup::For(threads::REUSED_WITHIN),
             buttons: true,
             files: true,
         }

@@ -1,5 +1,7 @@
 //! Opens threads for handoffs and for mentions.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use serenity::http::Route;
 use serenity::model::Permissions;
@@ -17,7 +19,7 @@ const LONGEST_NAME: usize = 100;
 /// The longest name of a thread on a mention, as Hermes has it.
 const LONGEST_NAME_OF_MENTION: usize = 80;
 /// An empty thread of the same name that is older belongs to another handoff.
-const REUSED_WITHIN: f64 = 3600.0;
+pub(super) const REUSED_WITHIN: Duration = Duration::from_secs(3600);
 /// The most people who are added to a private thread beside its owner.
 const MOST_ADDED: usize = 20;
 
@@ -273,7 +275,7 @@ impl Discord {
                 && is(thread, "name", name)
                 // The first message of a post does not count.
                 && thread.get("message_count").and_then(Value::as_u64) == Some(0)
-                && age < REUSED_WITHIN
+                && age < REUSED_WITHIN.as_secs_f64()
                 && !self.opened().contains(&id)
                 && !self.context.is_thread_of_handoff(&id).await?
             {
