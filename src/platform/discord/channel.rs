@@ -14,6 +14,8 @@ use crate::domain::ChatType;
 
 /// The most channels that are remembered. Others are asked for again.
 const MOST: usize = 10_000;
+/// Media channels, which the SDK does not name.
+pub(super) const MEDIA: u8 = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Channel {
@@ -47,6 +49,14 @@ impl Channel {
             parent: id_of(value, "parent_id"),
             required_tag: tag.filter(|_| flags & (1 << 4) != 0).map(str::to_owned),
         })
+    }
+
+    /// Whether a handoff gets a thread of its own there.
+    pub(super) fn has_threads(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Text | Kind::News | Kind::Forum | Kind::Unknown(MEDIA)
+        )
     }
 
     pub(super) fn chat_type(&self) -> ChatType {

@@ -6,7 +6,7 @@ use serenity::model::Permissions;
 use serenity::model::channel::ChannelType as Kind;
 use serenity::model::id::{GuildId, MessageId, UserId};
 
-use super::channel::{Channel, channel_id, id_of};
+use super::channel::{Channel, MEDIA, channel_id, id_of};
 use super::failure::Failure;
 use super::{Discord, NAME, parse, send};
 use crate::clock;
@@ -16,9 +16,6 @@ use crate::platform::PlatformError;
 const LONGEST_NAME: usize = 100;
 /// An empty thread of the same name that is older belongs to another handoff.
 const REUSED_WITHIN: f64 = 3600.0;
-/// Media channels, which the SDK does not name.
-const MEDIA: u8 = 16;
-
 impl Discord {
     pub(super) async fn open(
         &self,
@@ -94,7 +91,11 @@ impl Discord {
     }
 
     /// A handoff that its owner cannot see must not be completed.
-    async fn owner_sees(&self, home: &HomeChannel, channel: &Channel) -> Result<(), PlatformError> {
+    pub(super) async fn owner_sees(
+        &self,
+        home: &HomeChannel,
+        channel: &Channel,
+    ) -> Result<(), PlatformError> {
         let (Some(owner), Some(guild)) = (&home.owner, &channel.guild) else {
             return Ok(());
         };
@@ -146,7 +147,7 @@ impl Discord {
         id_of(found?, "id")
     }
 
-    async fn create(
+    pub(super) async fn create(
         &self,
         channel: &Channel,
         home: &HomeChannel,
@@ -280,7 +281,7 @@ fn unnamed() -> Failure {
     }
 }
 
-fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
+pub(super) fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
     match PlatformError::from(failure) {
         PlatformError::Permanent(reason) | PlatformError::Gone(reason) => {
             PlatformError::Permanent(format!(
