@@ -10,3 +10,5 @@ mod fake_messages;
 mod fake_permissions;
 mod fake_threads;
 mod handoff;
+mod setup;
+mod setup_dialogue;
