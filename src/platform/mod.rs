@@ -16,6 +16,7 @@ mod rate_limit;
 mod registry;
 mod reply_handle;
 mod retry;
+mod setup;
 mod sign_in;
 pub mod signal;
 pub mod slack;
@@ -40,6 +41,7 @@ pub use rate_limit::{CountedCalls, HoldScope, Limit, Priority, RateLimited, Rate
 pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
 pub use reply_handle::ReplyHandle;
 pub use retry::{CallEffort, CallFailure, RetryPolicy, with_retries};
+pub use setup::{HomeTrial, PossibleHome, Server};
 
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
 
@@ -193,6 +195,63 @@ pub trait Platform: Send + Sync {
     /// Removes that webhook. Messages that waited for it arrive here.
     async fn remove_webhook(&self) -> Result<(), PlatformError> {
         Ok(())
+    }
+
+    /// What a person has to change on the platform's side before the bot can work.
+    async fn obstacles(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// The link with which a person brings the bot to their server. `None`: the bot needs no invitation.
+    async fn invitation(&self) -> Result<Option<String>, PlatformError> {
+        Ok(None)
+    }
+
+    /// The servers that the bot is on. `None`: a bot cannot list its chats there, so a /sethome names the home.
+    async fn servers(&self) -> Result<Option<Vec<Server>>, PlatformError> {
+        Ok(None)
+    }
+
+    /// The chats of a server that can be a home, in the order in which the platform shows them, and the private chat
+    /// with the owner.
+    async fn homes(
+        &self,
+        _server: &str,
+        _owner: Option<&Account>,
+    ) -> Result<Vec<PossibleHome>, PlatformError> {
+        Ok(Vec::new())
+    }
+
+    /// The person who has registered the bot, if the platform says so.
+    async fn owner(&self) -> Result<Option<Account>, PlatformError> {
+        Ok(None)
+    }
+
+    /// The person with this id. An adapter that cannot look people up believes the id.
+    async fn person(&self, id: &str) -> Result<Account, PlatformError> {
+        Ok(Account {
+            id: id.to_owned(),
+            name: id.to_owned(),
+        })
+    }
+
+    /// How people find their own id.
+    fn own_id_hint(&self) -> &'static str {
+        "your profile shows it"
+    }
+
+    /// Opens a thread in the home and deletes it. Fails if a handoff there would fail, or would find no thread where
+    /// the chat has threads.
+    async fn try_home(&self, home: &HomeChannel) -> Result<HomeTrial, PlatformError> {
+        let opened = self.open_thread(home, "hermesd setup", "setup").await?;
+        if let ThreadOutcome::Chat { reason, .. } = &opened {
+            return Ok(HomeTrial::Chat(reason.clone()));
+        }
+        let thread = self.destination(home, &opened);
+        Ok(match self.delete_thread(&thread).await {
+            Ok(()) => HomeTrial::ThreadDeleted,
+            Err(error) => HomeTrial::ThreadLeft(error.to_string()),
+        })
     }
 
     /// Receives events and forwards them to the inbox of `context`. Returns the error that ended the connection. The

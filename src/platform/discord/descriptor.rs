@@ -28,7 +28,6 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     setup: &[
         "At discord.com/developers, create an application and add a bot to it.",
         "Under Bot, switch the Message Content Intent on and copy the token.",
-        "Under OAuth2, invite the bot to your server with the scopes bot and applications.commands.",
     ],
 };
 

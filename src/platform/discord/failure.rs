@@ -67,7 +67,7 @@ const CODES: [(u64, Meaning, &str); 14] = [
     (
         50013,
         Meaning::Refused,
-        "missing permission: give the bot's role the permissions that `hermesctl doctor` names",
+        "missing permission: grant it to the bot's role, in the channel or on the server",
     ),
     (
         50024,

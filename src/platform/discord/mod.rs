@@ -18,7 +18,9 @@ mod parse;
 mod people;
 mod permissions;
 mod send;
+mod setup;
 mod threads;
+mod wanted;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -31,8 +33,8 @@ use serenity::http::Route;
 use super::sign_in::sign_in;
 use super::{
     Account, AdapterContext, BuildError, Capabilities, CountedCalls, Dedup, Finding, HoldScope,
-    InboundMessage, Limit, ListenContext, OutboundMessage, Platform, PlatformError, Rates,
-    ReplyHandle,
+    HomeTrial, InboundMessage, Limit, ListenContext, OutboundMessage, Platform, PlatformError,
+    PossibleHome, Rates, ReplyHandle, Server,
 };
 use crate::config::PlatformConfig;
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
@@ -150,6 +152,42 @@ impl Platform for Discord {
 
     async fn diagnose(&self, home: Option<&HomeChannel>) -> Vec<Finding> {
         self.look_around(home).await
+    }
+
+    async fn obstacles(&self) -> Vec<Finding> {
+        self.missing_intent().await.into_iter().collect()
+    }
+
+    async fn invitation(&self) -> Result<Option<String>, PlatformError> {
+        Ok(self.application().await?.invitation())
+    }
+
+    async fn servers(&self) -> Result<Option<Vec<Server>>, PlatformError> {
+        Ok(Some(self.guilds().await?))
+    }
+
+    async fn homes(
+        &self,
+        server: &str,
+        owner: Option<&Account>,
+    ) -> Result<Vec<PossibleHome>, PlatformError> {
+        Ok(self.homes_of(server, owner).await?)
+    }
+
+    async fn owner(&self) -> Result<Option<Account>, PlatformError> {
+        Ok(self.application().await?.owner())
+    }
+
+    async fn person(&self, id: &str) -> Result<Account, PlatformError> {
+        self.user(id).await
+    }
+
+    fn own_id_hint(&self) -> &'static str {
+        "switch on Developer Mode under User Settings, Advanced; then right-click your name and choose Copy User ID"
+    }
+
+    async fn try_home(&self, home: &HomeChannel) -> Result<HomeTrial, PlatformError> {
+        self.try_out(home).await
     }
 
     async fn listen(&self, context: &ListenContext) -> PlatformError {

@@ -10,7 +10,7 @@ use serenity::model::id::{ChannelId, GuildId, MessageId, UserId};
 
 use super::channel::{Channel, channel_id, id_of};
 use super::failure::Failure;
-use super::{Discord, NAME, parse, send};
+use super::{Discord, NAME, parse, send, wanted};
 use crate::clock;
 use crate::domain::{ChatType, HomeChannel, Source, ThreadOutcome};
 use crate::platform::{InboundMessage, PlatformError};
@@ -67,7 +67,7 @@ impl Discord {
                 })
             }
             Err(failure) if failure.is_final() => {
-                let reason = PlatformError::from(failure).to_string();
+                let reason = self.refusal_in(&channel, failure).await;
                 instead(&format!(
                     "no thread could be opened: {reason}; mention the bot there"
                 ))
@@ -152,6 +152,23 @@ impl Discord {
         }
     }
 
+    /// Why Discord refuses a call in a channel. Names the permissions that the bot lacks there.
+    async fn refusal_in(&self, channel: &Channel, failure: Failure) -> String {
+        let is_permission = failure.code() == Some(50013);
+        let reason = PlatformError::from(failure).to_string();
+        let Some(guild) = channel.guild.as_ref().filter(|_| is_permission) else {
+            return reason;
+        };
+        let allowed = self.permissions_of(guild, &channel.id, &self.me()).await;
+        let Ok(Some(allowed)) = allowed else {
+            return reason;
+        };
+        match wanted::missing(allowed, channel.kind).as_slice() {
+            [] => reason,
+            missing => format!("{reason} ({})", missing.join(", ")),
+        }
+    }
+
     /// The people for whom a handoff is: its owner, else those who may talk.
     fn people_of<'a>(&'a self, home: &'a HomeChannel) -> Vec<String> {
         match &home.owner {
@@ -167,7 +184,11 @@ impl Discord {
     }
 
     /// A handoff that nobody can see must not be completed.
-    async fn owner_sees(&self, home: &HomeChannel, channel: &Channel) -> Result<(), PlatformError> {
+    pub(super) async fn owner_sees(
+        &self,
+        home: &HomeChannel,
+        channel: &Channel,
+    ) -> Result<(), PlatformError> {
         let Some(guild) = &channel.guild else {
             return Ok(());
         };
@@ -285,7 +306,7 @@ impl Discord {
         Ok(None)
     }
 
-    async fn create(
+    pub(super) async fn create(
         &self,
         channel: &Channel,
         home: &HomeChannel,
@@ -459,7 +480,7 @@ fn unnamed() -> Failure {
     }
 }
 
-fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
+pub(super) fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
     match PlatformError::from(failure) {
         PlatformError::Permanent(reason) | PlatformError::Gone(reason) => {
             PlatformError::Permanent(format!(

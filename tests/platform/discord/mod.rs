@@ -12,3 +12,5 @@ mod fake_permissions;
 mod fake_threads;
 mod handoff;
 mod mentions;
+mod setup;
+mod setup_dialogue;

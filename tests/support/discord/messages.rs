@@ -61,7 +61,7 @@ fn entry(world: &World, channel: Id, message: Id) -> Result<&Entry, Refusal> {
 /// Whether the bot may write there now.
 pub fn may_write(world: &World, id: Id) -> Result<(), Refusal> {
     let channel = world.channel(id);
-    if channel.kind.has_posts() {
+    if channel.kind.has_posts() || channel.kind == ChannelKind::Category {
         return Err(errors::WRONG_CHANNEL_TYPE.into());
     }
     if let Some(person) = channel.recipient

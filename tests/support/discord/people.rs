@@ -147,6 +147,14 @@ impl Discord {
         self.channel(guild, ChannelKind::Text, name)
     }
 
+    /// Puts a channel into a category and gives it a place there.
+    pub fn arranges(&self, channel: Id, category: Option<Id>, position: i64) {
+        self.change(|world| {
+            let channel = world.channel_mut(channel);
+            (channel.parent, channel.position) = (category, position);
+        });
+    }
+
     /// The direct channel of a person with the bot. They have met in a guild or share none.
     pub fn direct(&self, person: &Person) -> Id {
         self.change(|world| {
@@ -272,6 +280,24 @@ impl Discord {
     /// A person deletes a channel or a thread.
     pub fn deletes_channel(&self, channel: Id) {
         self.change(|world| world.delete_channel(channel));
+    }
+
+    /// A person opens the invitation and chooses a guild. The bot gets its role with these permissions.
+    pub fn invites_bot(&self, guild: Id, permissions: u64) {
+        self.change(|world| {
+            let known = world.guilds.get_mut(&guild).expect("a guild");
+            known.roles.retain(|_, role| !role.managed);
+            let role = world.add_role(guild, "Hermes", permissions, true);
+            let known = world.guilds.get_mut(&guild).expect("a guild");
+            known.members.insert(BOT_ID, [role].into());
+            let data = world.guild_create(&world.guilds[&guild]);
+            let event = Event {
+                name: "GUILD_CREATE",
+                data,
+                intents: GUILDS,
+            };
+            world.dispatch(None, event);
+        });
     }
 
     /// A person removes the bot from a guild.

@@ -6,6 +6,8 @@ use super::permissions::ALL;
 use super::world::{Channel, ChannelKind, Guild, Id, Role, Whom, World, now};
 use super::{APPLICATION_ID, BOT_ID, BOT_NAME};
 
+const TEAM_ID: Id = 1_177_777_777_777_777_777;
+
 pub fn bot() -> Value {
     json!({
         "id": BOT_ID.to_string(),
@@ -186,7 +188,7 @@ fn place_fields(channel: &Channel) -> Value {
         })
     });
     let mut fields = json!({
-        "position": 0,
+        "position": channel.position,
         "topic": null,
         "nsfw": false,
         "permission_overwrites": overwrites.collect::<Vec<_>>(),
@@ -238,7 +240,7 @@ impl Role {
 }
 
 pub fn application(world: &World) -> Value {
-    json!({
+    let mut value = json!({
         "id": APPLICATION_ID.to_string(),
         "name": "Hermes",
         "icon": null,
@@ -248,9 +250,33 @@ pub fn application(world: &World) -> Value {
         "verify_key": "0".repeat(64),
         "flags": world.gateway.application_flags(),
         "bot": bot(),
+        "owner": world.owner.value(),
         "team": null,
         "approximate_guild_count": world.guilds.len(),
-    })
+    });
+    if world.has_team {
+        // A user with the id of the team stands for it.
+        let name = format!("team{TEAM_ID}");
+        value["owner"] = json!({
+            "id": TEAM_ID.to_string(),
+            "username": name,
+            "discriminator": "0000",
+            "avatar": null,
+            "flags": 1024,
+            "public_flags": 1024,
+        });
+        let user = world.owner.value();
+        value["team"] = json!({
+            "id": TEAM_ID.to_string(),
+            "name": "The team",
+            "icon": null,
+            "owner_user_id": world.owner.id.to_string(),
+            "members": [
+                {"membership_state": 2, "role": "admin", "team_id": TEAM_ID.to_string(), "user": user},
+            ],
+        });
+    }
+    value
 }
 
 /// A message as the gateway sends it: with the guild, and with the author as its member.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::BOT_ID;
 use super::interactions::Interaction;
 use super::limits::RateLimits;
-use super::people::Person;
+use super::people::{ADA, Person};
 use super::sessions::Gateway;
 
 pub type Id = u64;
@@ -23,6 +23,7 @@ pub enum ChannelKind {
     Text = 0,
     Direct = 1,
     Voice = 2,
+    Category = 4,
     Announcement = 5,
     AnnouncementThread = 10,
     PublicThread = 11,
@@ -89,6 +90,8 @@ pub struct Channel {
     pub kind: ChannelKind,
     pub guild: Option<Id>,
     pub name: String,
+    /// The order among the channels of a category, or among those without one.
+    pub position: i64,
     pub parent: Option<Id>,
     /// The other side of a direct message.
     pub recipient: Option<Id>,
@@ -137,6 +140,10 @@ pub struct World {
     pub url: String,
     /// The token of the bot, until Discord resets it.
     pub token: Option<String>,
+    /// Who has registered the application.
+    pub owner: Person,
+    /// Whether the application belongs to a team, whose owner that person is.
+    pub has_team: bool,
     pub people: BTreeMap<Id, Person>,
     pub guilds: BTreeMap<Id, Guild>,
     pub channels: BTreeMap<Id, Channel>,
@@ -165,6 +172,8 @@ impl Default for World {
         World {
             url: String::new(),
             token: Some(super::TOKEN.to_owned()),
+            owner: ADA,
+            has_team: false,
             people: BTreeMap::new(),
             guilds: BTreeMap::new(),
             channels: BTreeMap::new(),
@@ -223,6 +232,7 @@ impl World {
             kind,
             guild,
             name: name.to_owned(),
+            position: 0,
             parent: None,
             recipient: None,
             overwrites: Vec::new(),
@@ -264,7 +274,9 @@ impl World {
 
     /// Removes a channel with its threads, and gives all that were removed.
     pub fn remove_channel(&mut self, id: Id) -> Vec<Channel> {
-        let of = |channel: &&Channel| channel.id == id || channel.parent == Some(id);
+        let of = |channel: &&Channel| {
+            channel.id == id || channel.thread.is_some() && channel.parent == Some(id)
+        };
         let mut ids: Vec<Id> = self.channels.values().filter(of).map(|c| c.id).collect();
         ids.sort_by_key(|removed| *removed != id);
         ids.iter()
