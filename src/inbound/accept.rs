@@ -34,6 +34,11 @@ impl Inbox for Chats {
             InboundEvent::Moved { platform, from, to } => {
                 self.inner.chat_moved(platform, &from, &to).await
             }
+            InboundEvent::Ended {
+                platform,
+                place,
+                reason,
+            } => self.inner.chats_ended(platform, &place, reason).await,
         }
     }
 }

@@ -150,7 +150,12 @@ impl Inner {
     /// The session of this chat, if it is on one.
     async fn here(&self, inbound: &Inbound) -> Result<Option<Session>, StoreError> {
         let live = || self.store.live_session(&inbound.session_key);
-        match retry_while_busy(&self.stop, live).await? {
+        let here = match retry_while_busy(&self.stop, live).await? {
+            Some(id) => Some(id),
+            // The chat may have ended while the message waited.
+            None => self.store.session_of_inbound(inbound.id).await?,
+        };
+        match here {
             Some(id) => self.store.session(&id).await,
             None => Ok(None),
         }

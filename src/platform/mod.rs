@@ -31,7 +31,7 @@ pub use dedup::Dedup;
 pub use incoming::{
     ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, ListenContext, MessageFacts,
 };
-pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, unsupported};
+pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, thread_word, unsupported};
 pub use outgoing::OutboundMessage;
 pub use rate_limit::{CountedCalls, HoldScope, Limit, Priority, RateLimited, Rates, ThreadRoom};
 pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
@@ -225,6 +225,16 @@ pub trait Platform: Send + Sync {
 
     /// The source of the person's next message there.
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source;
+
+    /// The home itself as a chat for notes. An error that is not transient: it does not exist, or takes no messages.
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        let opened = ThreadOutcome::Chat {
+            reason: String::new(),
+            within: None,
+            thread_id: home.thread_id.clone(),
+        };
+        Ok(self.destination(home, &opened))
+    }
 
     /// The private chat with a person, if their id is enough to find it.
     fn private_chat(&self, _user_id: &str) -> Option<Source> {

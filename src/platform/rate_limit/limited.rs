@@ -357,6 +357,10 @@ impl Platform for RateLimited {
         self.adapter.thread_is_used(thread);
     }
 
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        within_patience(self.adapter.find_home(home)).await
+    }
+
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
         self.adapter.destination(home, opened)
     }
