@@ -82,7 +82,7 @@ impl Channels {
         self.known().remove(id);
     }
 
-    fn get(&self, id: &str) -> Option<Channel> {
+    pub(super) fn get(&self, id: &str) -> Option<Channel> {
         self.known().get(id).cloned()
     }
 }

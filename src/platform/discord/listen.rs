@@ -25,7 +25,7 @@ const FRESH_PAUSE: Duration = Duration::from_secs(2);
 const MOST_MISSED: usize = 1000;
 const PAGE: usize = 100;
 /// The most chats whose history is read after an absence. Each costs a call.
-const MOST_CHATS: usize = 200;
+pub(super) const MOST_CHATS: usize = 200;
 
 /// The stored position: the last message, and the session to continue.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -127,7 +127,11 @@ impl Discord {
                 context.alive();
             }
             let handled = match name.as_str() {
-                "READY" => self.fetch_missed(context, position).await,
+                // Before an ended chat is released, what was said there is accepted.
+                "READY" => match self.fetch_missed(context, position).await {
+                    Ok(newest) => self.find_ended(context, &data).await.map(|()| newest),
+                    Err(error) => Err(error),
+                },
                 _ => self.handle(context, &name, &data).await,
             };
             match handled {
@@ -190,6 +194,7 @@ impl Discord {
         name: &str,
         data: &Value,
     ) -> Result<Option<String>, PlatformError> {
+        self.report_end(context, name, data).await?;
         match name {
             "GUILD_CREATE" => self.remember_guild(data),
             "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE" => {

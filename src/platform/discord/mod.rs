@@ -7,6 +7,7 @@ mod channel;
 mod config;
 mod descriptor;
 mod diagnose;
+mod ended;
 mod failure;
 mod format;
 mod gateway;
@@ -175,11 +176,15 @@ impl Platform for Discord {
     }
 
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
-        address::of_home(home, opened)
+        self.placed(address::of_home(home, opened))
+    }
+
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        self.home_for_notes(home).await
     }
 
     fn parent(&self, thread: &Source) -> Option<Source> {
-        address::parent(thread)
+        address::parent(thread).filter(|around| self.may_have_messages(around))
     }
 
     fn split(&self, markdown: &str) -> Vec<String> {

@@ -17,7 +17,7 @@ const LONGEST_NAME: usize = 100;
 /// An empty thread of the same name that is older belongs to another handoff.
 const REUSED_WITHIN: f64 = 3600.0;
 /// Media channels, which the SDK does not name.
-const MEDIA: u8 = 16;
+pub(super) const MEDIA: u8 = 16;
 
 impl Discord {
     pub(super) async fn open(
@@ -71,7 +71,7 @@ impl Discord {
     }
 
     /// A home that is the id of a person means the private chat with them.
-    async fn private_home(
+    pub(super) async fn private_home(
         &self,
         home: &HomeChannel,
         unknown: Failure,
@@ -280,7 +280,7 @@ fn unnamed() -> Failure {
     }
 }
 
-fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
+pub(super) fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
     match PlatformError::from(failure) {
         PlatformError::Permanent(reason) | PlatformError::Gone(reason) => {
             PlatformError::Permanent(format!(
@@ -292,7 +292,7 @@ fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
     }
 }
 
-fn home_itself(channel: &Channel, home: &HomeChannel, reason: &str) -> ThreadOutcome {
+pub(super) fn home_itself(channel: &Channel, home: &HomeChannel, reason: &str) -> ThreadOutcome {
     let thread = home
         .thread_id
         .clone()

@@ -1,6 +1,8 @@
 //! Discord, and the fake that plays it.
 
 mod contract;
+mod ended;
+mod ended_unseen;
 mod fake;
 mod fake_gateway;
 mod fake_interactions;
