@@ -205,6 +205,9 @@ impl Outbox {
                 tracing::error!(%error, "delivery outcome not recorded");
             }
         }
+        if outcome.is_ok() && delivery.is_farewell() {
+            self.show_departure(platform, delivery).await;
+        }
         Attempt::Over
     }
 
@@ -245,6 +248,21 @@ impl Outbox {
         let told = told.ok().flatten();
         let told = told.filter(|told| told.chat_id != source.chat_id);
         told.or_else(|| platform.parent(source).filter(|_| is_gone))
+    }
+
+    /// Lets the platform show that the session of a thread has left it. Nothing waits for it.
+    async fn show_departure(&self, platform: Arc<dyn Platform>, farewell: &Delivery) {
+        let thread = farewell.source.clone();
+        let key = session_key(&thread, &self.keys);
+        // A chat that continues an earlier conversation, or was resumed meanwhile, is in use.
+        if thread.thread_id.is_none() || !matches!(self.store.left(&key).await, Ok(Some(_))) {
+            return;
+        }
+        tokio::spawn(async move {
+            if let Err(error) = platform.thread_left(&thread).await {
+                tracing::warn!(%error, platform = thread.platform, chat = thread.chat_id, "departure from a thread not shown");
+            }
+        });
     }
 
     /// Sends a reply whose thread is gone to another chat. The conversation then has no chat.

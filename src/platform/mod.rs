@@ -223,6 +223,17 @@ pub trait Platform: Send + Sync {
     /// Someone has written in this thread, allowed or not, so it must not be deleted as empty.
     fn thread_is_used(&self, _thread: &Source) {}
 
+    /// The session of this thread has left, and the thread has been told. May show that in the thread, and take long for
+    /// it. Safe to repeat.
+    async fn thread_left(&self, _thread: &Source) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    /// A session is in this thread again. Undoes what `thread_left` has shown.
+    async fn thread_resumed(&self, _thread: &Source) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
     /// The source of the person's next message there.
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source;
 

@@ -59,6 +59,7 @@ const SETTINGS: &[S] = &[
     S::choice("reply_to_mode", &["off", "first", "all"], "Not used yet. In Hermes, which messages of an answer reply to the question: none, the first, or all.").default("first").env(&["DISCORD_REPLY_TO_MODE"]).hermes(&["reply_to_mode"]),
     REACTIONS.hermes(&["reactions"]),
     S::choice("auto_archive", &["60", "1440", "4320", "10080"], "Minutes without a message after which Discord archives a thread of a handoff.").default("1440"),
+    S::choice("archive_left", &["no", "rename", "archive"], "What happens to a thread that its session has left: nothing, a new name that begins with [left], or it is archived. /resume there restores the name, and a message opens an archived thread.").default("no"),
     S::text("base_url", "The address of a proxy for Discord's API, up to /api/v10: http://host:8080. The gateway's address comes from its answer."),
     S::secret("token", "The bot's token.").env(&["DISCORD_BOT_TOKEN"]).hermes(&["token"]),
 ];

@@ -11,6 +11,7 @@ mod ended;
 mod failure;
 mod format;
 mod gateway;
+mod left;
 mod listen;
 mod parse;
 mod permissions;
@@ -35,6 +36,7 @@ use api::Api;
 use channel::{Channels, channel_id, id_of};
 use config::DiscordConfig;
 pub use descriptor::DESCRIPTOR;
+use left::Departures;
 
 pub const NAME: &str = "discord";
 
@@ -51,6 +53,7 @@ pub struct Discord {
     channels: Channels,
     /// The threads that this process has opened.
     opened: Mutex<HashSet<String>>,
+    departures: Departures,
 }
 
 pub fn build(
@@ -68,6 +71,7 @@ pub fn build(
         me: Mutex::default(),
         channels: Channels::default(),
         opened: Mutex::default(),
+        departures: Departures::default(),
     }))
 }
 
@@ -173,6 +177,14 @@ impl Platform for Discord {
             channel_id: channel_id(thread)?,
         };
         Ok(self.api.delete(route).await.map(drop)?)
+    }
+
+    async fn thread_left(&self, thread: &Source) -> Result<(), PlatformError> {
+        self.show_departure(thread).await
+    }
+
+    async fn thread_resumed(&self, thread: &Source) -> Result<(), PlatformError> {
+        self.show_return(thread).await
     }
 
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {

@@ -13,7 +13,7 @@ use crate::clock;
 use crate::domain::{ChatType, HomeChannel, ThreadOutcome};
 use crate::platform::PlatformError;
 
-const LONGEST_NAME: usize = 100;
+pub(super) const LONGEST_NAME: usize = 100;
 /// An empty thread of the same name that is older belongs to another handoff.
 const REUSED_WITHIN: f64 = 3600.0;
 /// Media channels, which the SDK does not name.

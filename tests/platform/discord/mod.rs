@@ -12,3 +12,4 @@ mod fake_messages;
 mod fake_permissions;
 mod fake_threads;
 mod handoff;
+mod left;
