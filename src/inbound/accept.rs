@@ -34,6 +34,11 @@ impl Inbox for Chats {
             InboundEvent::Moved { platform, from, to } => {
                 self.inner.chat_moved(platform, &from, &to).await
             }
+            InboundEvent::Ended {
+                platform,
+                place,
+                reason,
+            } => self.inner.chats_ended(platform, &place, reason).await,
         }
     }
 }
@@ -136,6 +141,12 @@ impl Inner {
             return Ok(None);
         };
         if !policy::opens_thread(&rules, said, before.as_ref()) {
+            return Ok(None);
+        }
+        // A session that was brought into the chat itself continues there.
+        let key = session_key(&said.source, &self.keys);
+        let live = || self.store.live_session(&key);
+        if retry_while_busy(&self.stop, live).await?.is_some() {
             return Ok(None);
         }
         let open = |_| platform.open_thread_on(said);

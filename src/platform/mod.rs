@@ -35,7 +35,7 @@ pub use incoming::{
     ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, ListenContext, MessageFacts,
     NativeCommand,
 };
-pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, unsupported};
+pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, thread_word, unsupported};
 pub use outgoing::OutboundMessage;
 pub use rate_limit::{CountedCalls, HoldScope, Limit, Priority, RateLimited, Rates, ThreadRoom};
 pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
@@ -294,8 +294,29 @@ pub trait Platform: Send + Sync {
     /// Someone has written in this thread, allowed or not, so it must not be deleted as empty.
     fn thread_is_used(&self, _thread: &Source) {}
 
+    /// The session of this thread has left, and the thread has been told. May show that in the thread, and take long for
+    /// it. Safe to repeat.
+    async fn thread_left(&self, _thread: &Source) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
+    /// A session is in this thread again. Undoes what `thread_left` has shown.
+    async fn thread_resumed(&self, _thread: &Source) -> Result<(), PlatformError> {
+        Ok(())
+    }
+
     /// The source of the person's next message there.
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source;
+
+    /// The home itself as a chat for notes. An error that is not transient: it does not exist, or takes no messages.
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        let opened = ThreadOutcome::Chat {
+            reason: String::new(),
+            within: None,
+            thread_id: home.thread_id.clone(),
+        };
+        Ok(self.destination(home, &opened))
+    }
 
     /// The private chat with a person, if their id is enough to find it.
     fn private_chat(&self, _user_id: &str) -> Option<Source> {

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::messages::NewMessage;
 use super::{
-    Delivery, NewDelivery, Store, StoreError, TurnEnd, TurnStart, deliveries, lineage, retract,
-    sessions, turn_leases, turns,
+    Delivery, NewDelivery, Store, StoreError, TurnEnd, TurnStart, deliveries, ended_chats, lineage,
+    retract, sessions, turn_leases, turns,
 };
 use crate::clock;
 use crate::domain::RemoteFile;
@@ -196,11 +196,12 @@ impl Store {
         })
     }
 
-    /// The tip of the session whose transcript has the message's words. `None` if no transcript has them.
+    /// The tip of the session whose transcript has the message's words, or that its chat was on when the chat ended.
+    /// `None` if no transcript has them, and the message is not from before such an end.
     pub async fn session_of_inbound(&self, id: i64) -> Result<Option<String>, StoreError> {
         self.read(move |c| match begun(c, id)? {
             Some((_, session)) => sessions::tip(c, &session).map(Some),
-            None => Ok(None),
+            None => ended_chats::session_at_end(c, id),
         })
         .await
     }

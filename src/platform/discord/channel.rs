@@ -173,7 +173,7 @@ impl Channels {
         guilds.get(id).cloned()
     }
 
-    fn get(&self, id: &str) -> Option<Channel> {
+    pub(super) fn get(&self, id: &str) -> Option<Channel> {
         self.known().get(id).cloned()
     }
 }

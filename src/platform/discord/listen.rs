@@ -184,6 +184,8 @@ impl Discord {
             let handled = match name.as_str() {
                 "READY" => {
                     let newest = self.fetch_missed(context, &progress.position).await?;
+                    // Before an ended chat is released, what was said there is accepted.
+                    self.find_ended(context, &data).await?;
                     // Only now, so that an error above leads to another READY.
                     progress.position.session = Session::begun(&data, seq);
                     progress.stored = None;
@@ -257,6 +259,7 @@ impl Discord {
         name: &str,
         data: &Value,
     ) -> Result<Option<String>, PlatformError> {
+        self.report_end(context, name, data).await?;
         match name {
             "GUILD_CREATE" => self.remember_guild(data),
             "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE" => {

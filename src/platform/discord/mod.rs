@@ -9,10 +9,12 @@ mod commands;
 mod config;
 mod descriptor;
 mod diagnose;
+mod ended;
 mod failure;
 mod format;
 mod gateway;
 mod interactions;
+mod left;
 mod listen;
 mod parse;
 mod people;
@@ -43,6 +45,7 @@ use channel::{Channels, channel_id, id_of};
 use config::DiscordConfig;
 pub use descriptor::DESCRIPTOR;
 use interactions::OpenCommands;
+use left::Departures;
 use send::ShownButtons;
 
 pub const NAME: &str = "discord";
@@ -64,6 +67,7 @@ pub struct Discord {
     buttons: ShownButtons,
     /// The ids of people whom the settings name.
     people: Mutex<HashMap<String, String>>,
+    departures: Departures,
 }
 
 pub fn build(
@@ -85,6 +89,7 @@ pub fn build(
         open_commands: OpenCommands::default(),
         buttons: ShownButtons::default(),
         people: Mutex::default(),
+        departures: Departures::default(),
     }))
 }
 
@@ -222,12 +227,24 @@ impl Platform for Discord {
         Ok(self.api.delete(route).await.map(drop)?)
     }
 
+    async fn thread_left(&self, thread: &Source) -> Result<(), PlatformError> {
+        self.show_departure(thread).await
+    }
+
+    async fn thread_resumed(&self, thread: &Source) -> Result<(), PlatformError> {
+        self.show_return(thread).await
+    }
+
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
-        address::of_home(&self.with_owner_id(home), opened)
+        self.placed(address::of_home(&self.with_owner_id(home), opened))
+    }
+
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        self.home_for_notes(home).await
     }
 
     fn parent(&self, thread: &Source) -> Option<Source> {
-        address::parent(thread)
+        address::parent(thread).filter(|around| self.may_have_messages(around))
     }
 
     fn split(&self, markdown: &str) -> Vec<String> {

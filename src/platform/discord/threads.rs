@@ -15,7 +15,7 @@ use crate::clock;
 use crate::domain::{ChatType, HomeChannel, Source, ThreadOutcome};
 use crate::platform::{InboundMessage, PlatformError};
 
-const LONGEST_NAME: usize = 100;
+pub(super) const LONGEST_NAME: usize = 100;
 /// The longest name of a thread on a mention, as Hermes has it.
 const LONGEST_NAME_OF_MENTION: usize = 80;
 /// An empty thread of the same name that is older belongs to another handoff.
@@ -130,7 +130,7 @@ impl Discord {
     }
 
     /// A home that is the id of a person means the private chat with them.
-    async fn private_home(
+    pub(super) async fn private_home(
         &self,
         home: &HomeChannel,
         unknown: Failure,
@@ -492,7 +492,7 @@ pub(super) fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
     }
 }
 
-fn home_itself(channel: &Channel, home: &HomeChannel, reason: &str) -> ThreadOutcome {
+pub(super) fn home_itself(channel: &Channel, home: &HomeChannel, reason: &str) -> ThreadOutcome {
     let thread = home
         .thread_id
         .clone()

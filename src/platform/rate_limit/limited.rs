@@ -404,6 +404,19 @@ impl Platform for RateLimited {
         self.adapter.thread_is_used(thread);
     }
 
+    // These are not messages. The vendor may limit them more than messages, so they must not hold their chat.
+    async fn thread_left(&self, thread: &Source) -> Result<(), PlatformError> {
+        self.adapter.thread_left(thread).await
+    }
+
+    async fn thread_resumed(&self, thread: &Source) -> Result<(), PlatformError> {
+        self.adapter.thread_resumed(thread).await
+    }
+
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        within_patience(self.adapter.find_home(home)).await
+    }
+
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
         self.adapter.destination(home, opened)
     }

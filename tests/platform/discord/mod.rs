@@ -2,6 +2,8 @@
 
 mod commands;
 mod contract;
+mod ended;
+mod ended_unseen;
 mod fake;
 mod fake_gateway;
 mod fake_interactions;
@@ -11,6 +13,7 @@ mod fake_messages;
 mod fake_permissions;
 mod fake_threads;
 mod handoff;
+mod left;
 mod mentions;
 mod setup;
 mod setup_dialogue;

@@ -64,8 +64,8 @@ impl World {
         id
     }
 
-    /// Deletes a channel or thread and tells all sessions.
-    pub fn delete_channel(&mut self, id: Id) {
+    /// Deletes a channel or thread and tells all sessions. Gives what they were told.
+    pub fn delete_channel(&mut self, id: Id) -> Event {
         let channel = self.channel(id);
         let seen = self.permissions(BOT_ID, channel) != 0;
         let (name, data) = match &channel.thread {
@@ -81,14 +81,15 @@ impl World {
             }
         };
         self.remove_channel(id);
+        let event = Event {
+            name,
+            data,
+            intents: GUILDS,
+        };
         if seen {
-            let event = Event {
-                name,
-                data,
-                intents: GUILDS,
-            };
-            self.dispatch(None, event);
+            self.dispatch(None, event.clone());
         }
+        event
     }
 }
 
@@ -264,7 +265,8 @@ impl Discord {
             let state = world.channel_mut(thread).thread.as_mut().expect("a thread");
             state.archived = true;
             state.locked = locks;
-            world.tell_of_channel("THREAD_UPDATE", thread);
+            let told = world.tell_of_channel("THREAD_UPDATE", thread);
+            world.gateway.last_of_people = Some(told);
         });
     }
 
@@ -273,13 +275,26 @@ impl Discord {
         self.change(|world| {
             let state = world.channel_mut(thread).thread.as_mut().expect("a thread");
             state.locked = true;
+            let told = world.tell_of_channel("THREAD_UPDATE", thread);
+            world.gateway.last_of_people = Some(told);
+        });
+    }
+
+    /// A person unlocks a thread and opens it.
+    pub fn unlocks(&self, thread: Id) {
+        self.change(|world| {
+            let state = world.channel_mut(thread).thread.as_mut().expect("a thread");
+            (state.locked, state.archived) = (false, false);
             world.tell_of_channel("THREAD_UPDATE", thread);
         });
     }
 
     /// A person deletes a channel or a thread.
     pub fn deletes_channel(&self, channel: Id) {
-        self.change(|world| world.delete_channel(channel));
+        self.change(|world| {
+            let told = world.delete_channel(channel);
+            world.gateway.last_of_people = Some(told);
+        });
     }
 
     /// A person opens the invitation and chooses a guild. The bot gets its role with these permissions.
@@ -308,6 +323,30 @@ impl Discord {
             let event = Event {
                 name: "GUILD_DELETE",
                 data: json!({"id": guild.to_string()}),
+                intents: GUILDS,
+            };
+            world.dispatch_of_people(None, event);
+        });
+    }
+
+    /// A guild cannot be reached for a while, although the bot is still in it.
+    pub fn outage(&self, guild: Id) {
+        self.change(|world| {
+            let event = Event {
+                name: "GUILD_DELETE",
+                data: json!({"id": guild.to_string(), "unavailable": true}),
+                intents: GUILDS,
+            };
+            world.dispatch(None, event);
+        });
+    }
+
+    /// The outage of a guild is over.
+    pub fn outage_ends(&self, guild: Id) {
+        self.change(|world| {
+            let event = Event {
+                name: "GUILD_CREATE",
+                data: world.guild_create(&world.guilds[&guild]),
                 intents: GUILDS,
             };
             world.dispatch(None, event);

@@ -176,14 +176,15 @@ impl World {
     }
 
     /// Tells all sessions how a channel or thread is now.
-    pub fn tell_of_channel(&mut self, name: &'static str, channel: Id) {
+    pub fn tell_of_channel(&mut self, name: &'static str, channel: Id) -> Event {
         let data = self.channel_value(self.channel(channel));
         let event = Event {
             name,
             data,
             intents: GUILDS,
         };
-        self.dispatch(Some(channel), event);
+        self.dispatch(Some(channel), event.clone());
+        event
     }
 }
 

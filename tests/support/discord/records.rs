@@ -124,6 +124,14 @@ impl Discord {
         open.collect()
     }
 
+    /// The name of a thread, and whether it is archived.
+    pub fn thread_state(&self, thread: Id) -> (String, bool) {
+        let world = self.world();
+        let channel = world.channel(thread);
+        let state = channel.thread.as_ref().expect("a thread");
+        (channel.name.clone(), state.archived)
+    }
+
     /// The channel around a thread.
     pub fn parent(&self, thread: Id) -> Id {
         let world = self.world();
