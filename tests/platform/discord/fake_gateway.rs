@@ -36,6 +36,9 @@ async fn a_session_begins_with_all_that_the_bot_sees() {
     assert!(resume.starts_with("ws://"), "{resume}");
     let create = client.until_event("GUILD_CREATE").await;
     assert_eq!(create["d"]["channels"][0]["id"], general.to_string());
+    // The channels of a guild do not name it again.
+    assert!(create["d"]["channels"][0].get("guild_id").is_none());
+    assert!(create["d"]["threads"][0].get("guild_id").is_none());
     assert_eq!(create["d"]["roles"].as_array().unwrap().len(), 2);
     let threads = create["d"]["threads"].as_array().unwrap();
     assert_eq!(threads.len(), 1, "{threads:?}");

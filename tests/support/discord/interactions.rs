@@ -17,7 +17,7 @@ use crate::support::fake::Refusal;
 type Answer = Result<Value, Refusal>;
 
 /// A message that only one person sees.
-const EPHEMERAL: u64 = 1 << 6;
+pub const EPHEMERAL: u64 = 1 << 6;
 /// A message that says that the bot is thinking.
 const LOADING: u64 = 1 << 7;
 

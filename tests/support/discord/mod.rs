@@ -128,7 +128,7 @@ async fn answer(State(state): State<Arc<DiscordState>>, request: Request) -> Res
         Ok(()) => {
             let mut world = state.world();
             let (standing, admitted) = world.limits.admit(&call, Instant::now());
-            (Some(standing), admitted)
+            (standing, admitted)
         }
         Err(refusal) => (None, Err(refusal)),
     };

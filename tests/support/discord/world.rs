@@ -100,6 +100,8 @@ pub struct Channel {
     pub requires_tag: bool,
     /// How often the bot has shown that it is typing.
     pub typed: usize,
+    /// How many messages were deleted.
+    pub deleted: usize,
 }
 
 /// A message in a channel.
@@ -110,8 +112,6 @@ pub struct Entry {
     pub author: Id,
     /// Whom the bot allowed it to notify, if the bot said so.
     pub allowed_mentions: Option<Value>,
-    /// The text by which the bot can recognise a repeat, and when it was sent.
-    pub nonce: Option<(String, Instant)>,
     /// The bot's reactions.
     pub reactions: Vec<String>,
     pub edits: usize,
@@ -147,6 +147,8 @@ pub struct World {
     pub limits: RateLimits,
     /// People who accept no direct messages from the bot.
     pub closed_to_bot: BTreeSet<Id>,
+    /// The bot's messages by which a repeat is recognised: the text, when it was sent, the channel and the id.
+    pub nonces: Vec<(String, Instant, Id, Id)>,
     /// How long Discord recognises the nonce of a message. It says: the past few minutes.
     pub nonce_window: Duration,
     /// How many threads of a guild can be active together.
@@ -174,6 +176,7 @@ impl Default for World {
             gateway: Gateway::default(),
             limits: RateLimits::default(),
             closed_to_bot: BTreeSet::new(),
+            nonces: Vec::new(),
             nonce_window: Duration::from_secs(180),
             most_active_threads: 1000,
             upload_limit: 10 << 20,
@@ -231,6 +234,7 @@ impl World {
             tags: BTreeMap::new(),
             requires_tag: false,
             typed: 0,
+            deleted: 0,
         };
         self.channels.insert(id, channel);
     }
