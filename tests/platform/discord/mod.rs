@@ -2,6 +2,7 @@
 
 mod contract;
 mod fake;
+mod fake_commands;
 mod fake_gateway;
 mod fake_interactions;
 mod fake_lookups;
