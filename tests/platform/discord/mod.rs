@@ -13,3 +13,4 @@ mod fake_permissions;
 mod fake_thread_rules;
 mod fake_threads;
 mod handoff;
+mod moves;

@@ -39,6 +39,7 @@ use axum::routing::any;
 use serde_json::{Value, json};
 
 pub use people::{ADA, BEN, Person};
+pub use records::BotMessage;
 pub use sessions::Order;
 pub use world::{ChannelKind, Id, Whom, World};
 
