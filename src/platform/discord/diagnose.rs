@@ -14,6 +14,8 @@ const TOKEN: &str = "discord token";
 const INTENT: &str = "discord intents";
 const HOME: &str = "discord home channel";
 const RIGHTS: &str = "discord permissions";
+/// Media channels, which the SDK does not name.
+const MEDIA: u8 = 16;
 /// The flags of an application that may read the text of messages: on many servers, and on a few.
 const MESSAGE_CONTENT: u64 = 1 << 18 | 1 << 19;
 
@@ -94,6 +96,7 @@ impl Discord {
             (_, ChatType::Thread) => "a thread: handoffs go to the thread itself",
             (Kind::Text | Kind::News, _) => "a channel with threads",
             (Kind::Forum, _) => "a forum",
+            (Kind::Unknown(MEDIA), _) => "a media channel",
             _ => "a channel without threads: handoffs go to the channel itself",
         };
         let mut found = vec![Finding::good(HOME, format!("{name}, {what}"))];

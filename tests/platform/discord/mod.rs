@@ -13,4 +13,5 @@ mod fake_permissions;
 mod fake_thread_rules;
 mod fake_threads;
 mod handoff;
+mod homes;
 mod moves;
