@@ -1,5 +1,6 @@
 //! Discord, and the fake that plays it.
 
+mod chats;
 mod contract;
 mod fake;
 mod fake_commands;
@@ -14,4 +15,5 @@ mod fake_thread_rules;
 mod fake_threads;
 mod handoff;
 mod homes;
+mod keys;
 mod moves;
