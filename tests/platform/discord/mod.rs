@@ -1,7 +1,9 @@
 //! Discord, and the fake that plays it.
 
+mod approvals;
 mod chats;
 mod contract;
+mod conversation;
 mod fake;
 mod fake_commands;
 mod fake_gateway;

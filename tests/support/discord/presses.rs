@@ -136,6 +136,12 @@ impl Discord {
         })
     }
 
+    /// A person presses a button that another device still shows.
+    pub fn presses_with(&self, channel: Id, message: Id, person: &Person, key: &str) -> Id {
+        let data = json!({"component_type": 2, "custom_id": key, "id": 2});
+        self.change(|world| world.interact(person, channel, Some(message), 3, data))
+    }
+
     /// A person runs a command with options of text. Gives the id of the interaction.
     pub fn runs(&self, channel: Id, person: &Person, name: &str, options: &[(&str, &str)]) -> Id {
         self.change(|world| {
