@@ -15,6 +15,7 @@ mod fake_messages;
 mod fake_permissions;
 mod fake_thread_rules;
 mod fake_threads;
+mod gateway_faults;
 mod handoff;
 mod homes;
 mod keys;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::mentions::notified;
 use super::sessions::{Event, GUILDS, message_intents};
 use super::values::{self, message_event};
-use super::world::{ChannelKind, Entry, Id, World, now};
+use super::world::{ChannelKind, Entry, Id, World, now, time_of};
 use super::{APPLICATION_ID, BOT_ID};
 
 /// A message before it is posted.
@@ -109,7 +109,7 @@ impl World {
             "type": draft.kind,
             "content": draft.content,
             "author": author,
-            "timestamp": now(),
+            "timestamp": time_of(id),
             "edited_timestamp": null,
             "tts": false,
             "attachments": attachments,

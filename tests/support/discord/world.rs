@@ -189,8 +189,17 @@ impl Default for World {
 
 /// The time as Discord writes it.
 pub fn now() -> String {
-    let now = Timestamp::now();
-    now.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
+    written(Timestamp::now())
+}
+
+fn written(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
+}
+
+/// When a thing with this id was made.
+pub fn time_of(id: Id) -> String {
+    let millis = i64::try_from(id >> 22).expect("small") + EPOCH;
+    written(Timestamp::from_millisecond(millis).expect("a time"))
 }
 
 impl World {
@@ -200,6 +209,12 @@ impl World {
         let of_now = u64::try_from(since).expect("later than 2015") << 22;
         self.last_id = of_now.max(self.last_id + 1);
         self.last_id
+    }
+
+    /// An id of a moment in the past.
+    pub fn id_of(&mut self, ago: Duration) -> Id {
+        let ago = u64::try_from(ago.as_millis()).expect("not long ago");
+        self.next_id() - (ago << 22)
     }
 
     pub fn channel(&self, id: Id) -> &Channel {
