@@ -20,3 +20,4 @@ mod handoff;
 mod homes;
 mod keys;
 mod moves;
+mod turn_kills;
