@@ -171,3 +171,18 @@ async fn more_words_than_a_page_has_are_all_heard_in_order() {
     let wanted: Vec<String> = words.iter().map(|words| format!("[Ada] {words}")).collect();
     assert_eq!(texts, format!("[Ada] before,{}", wanted.join(",")));
 }
+
+#[tokio::test]
+async fn a_session_is_resumed_where_discord_said_and_begun_where_all_begin() {
+    let (bot, thread, _daemon) = in_thread("0ms").await;
+    for (order, path) in [
+        (Order::Drop, "/resume/"),
+        (Order::Reconnect, "/resume/"),
+        (Order::Invalidate(false), "/"),
+    ] {
+        bot.api.orders(order);
+        bot.asks(thread, &format!("after {order:?}"));
+        let last = bot.api.calls_of("gateway").pop().expect("a connection");
+        assert_eq!(last.params["path"], path, "{order:?}");
+    }
+}

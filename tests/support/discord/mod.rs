@@ -97,6 +97,7 @@ impl Discord {
         let server = FakeServer::with_routes(World::default(), |state| {
             Router::new()
                 .route("/", any(gateway::connect))
+                .route(gateway::RESUME_PATH, any(gateway::connect))
                 .fallback(answer)
                 .layer(DefaultBodyLimit::max(routes::LARGEST))
                 .with_state(state)
