@@ -21,3 +21,4 @@ mod homes;
 mod keys;
 mod moves;
 mod turn_kills;
+mod unmet;
