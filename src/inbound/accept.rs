@@ -200,12 +200,15 @@ impl Inner {
         .await
     }
 
+    /// Whether the thread is on a session, or was until its session left. Then it is told where the session went.
     async fn is_conversation(&self, source: &Source, key: &str) -> Result<bool, StoreError> {
         if source.thread_id.is_none() {
             return Ok(false);
         }
         let live = || self.store.live_session(key);
-        Ok(retry_while_busy(&self.stop, live).await?.is_some())
+        let left = || self.store.left(key);
+        Ok(retry_while_busy(&self.stop, live).await?.is_some()
+            || retry_while_busy(&self.stop, left).await?.is_some())
     }
 
     /// Moves a conversation under a former key of this chat to its present key.

@@ -49,23 +49,38 @@ pub enum Files {
     Saved(Vec<Attachment>),
 }
 
+/// Begins the column of a preview that is being sent. No platform has such an id.
+const SENDING: &str = "sending since ";
+
 /// The preview of an answer in the chat.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Draft {
     #[default]
     None,
-    /// It is being sent, or was when a daemon died.
-    Sending,
+    /// It is being sent, or was when a daemon died: since when, in seconds since 1970. Earlier versions did not say.
+    Sending(Option<f64>),
     /// It is this message.
     Shown(String),
 }
 
 impl Draft {
-    fn column(&self) -> Option<&str> {
+    fn column(&self) -> Option<String> {
         match self {
             Draft::None => None,
-            Draft::Sending => Some(""),
-            Draft::Shown(id) => Some(id),
+            Draft::Sending(None) => Some(String::new()),
+            Draft::Sending(Some(since)) => Some(format!("{SENDING}{since}")),
+            Draft::Shown(id) => Some(id.clone()),
+        }
+    }
+
+    fn read(column: Option<String>) -> Draft {
+        match column {
+            None => Draft::None,
+            Some(text) if text.is_empty() => Draft::Sending(None),
+            Some(text) => match text.strip_prefix(SENDING) {
+                Some(since) => Draft::Sending(since.parse().ok()),
+                None => Draft::Shown(text),
+            },
         }
     }
 }
@@ -137,7 +152,7 @@ impl Store {
 
     /// Records the preview of the answer.
     pub async fn set_draft(&self, id: i64, draft: &Draft) -> Result<(), StoreError> {
-        let (draft, about_to_send) = (draft.clone(), *draft == Draft::Sending);
+        let (draft, about_to_send) = (draft.clone(), matches!(draft, Draft::Sending(_)));
         let set = move |c: &Connection| {
             c.prepare_cached("UPDATE hermesd_inbound SET draft = ?2 WHERE id = ?1")?
                 .execute(params![id, draft.column()])?;
@@ -413,10 +428,6 @@ fn inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {
         message_id: row.get(5)?,
         text: row.get(3)?,
         files: files.unwrap_or(Files::Saved(Vec::new())),
-        draft: match draft {
-            None => Draft::None,
-            Some(id) if id.is_empty() => Draft::Sending,
-            Some(id) => Draft::Shown(id),
-        },
+        draft: Draft::read(draft),
     })
 }

@@ -67,7 +67,7 @@ pub use crate::config::StoreOptions;
 pub use crate::store::handoff_leases::Orphan;
 pub use crate::store::pairing::Person;
 pub use busy::BusyElsewhere;
-pub use deliveries::{Delivery, DeliveryExtra, DeliveryState, NewDelivery};
+pub use deliveries::{Delivery, DeliveryExtra, DeliveryState, DraftSend, NewDelivery};
 pub use ended_chats::{BoundChat, ChatsEnd, ReleasedChats};
 pub use error::StoreError;
 pub use foreign::{Commits, ForeignCommits};

@@ -3,7 +3,7 @@
 use serenity::model::Permissions;
 use serenity::model::channel::ChannelType as Kind;
 
-use super::channel::Channel;
+use super::channel::{Channel, MEDIA};
 use super::setup::Application;
 use super::{Discord, wanted};
 use crate::domain::{ChatType, HomeChannel};
@@ -79,6 +79,7 @@ impl Discord {
             (_, ChatType::Thread) => "a thread: handoffs go to the thread itself",
             (Kind::Text | Kind::News, _) => "a channel with threads",
             (Kind::Forum, _) => "a forum",
+            (Kind::Unknown(MEDIA), _) => "a media channel",
             _ => "a channel without threads: handoffs go to the channel itself",
         };
         let mut found = vec![Finding::good(HOME, format!("{name}, {what}"))];

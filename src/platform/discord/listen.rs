@@ -18,8 +18,8 @@ use crate::platform::{InboundEvent, InboundMessage, ListenContext, PlatformError
 
 /// Discord keeps a session without a connection for a short time only. An older one is not tried.
 const SESSION_LIVES: f64 = 600.0;
-/// The pause before a new session, as the documentation asks for.
-const FRESH_PAUSE: Duration = Duration::from_secs(2);
+/// The time between two beginnings of a session. Discord allows one in five seconds.
+const BETWEEN_STARTS: Duration = Duration::from_millis(5_200);
 /// The most events that wait to be handled. With more, the connection ends and the gateway repeats them.
 const MOST_WAITING: usize = 10_000;
 /// The time between two writes of the position. What is handled meanwhile may be received twice after a restart, and
@@ -111,7 +111,6 @@ impl Discord {
                         "beginning a new session of the gateway"
                     );
                     progress.position.session = None;
-                    tokio::time::sleep(FRESH_PAUSE).await;
                 }
                 End::Resumable(reason) | End::Fresh(reason) => {
                     return PlatformError::transient(reason);
@@ -132,6 +131,9 @@ impl Discord {
             && self.allowed_gateway(&session.url).is_none()
         {
             session.url.clone_from(&url);
+        }
+        if position.session.is_none() {
+            self.wait_for_start().await;
         }
         let login = Login {
             url: &url,
@@ -167,6 +169,15 @@ impl Discord {
             // The event is repeated to the next connection, because it is not handled.
             Err(error) => End::Final(error),
         }
+    }
+
+    /// Waits until Discord allows another session to begin.
+    async fn wait_for_start(&self) {
+        let last = *self.last_start.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(last) = last {
+            tokio::time::sleep_until(last + BETWEEN_STARTS).await;
+        }
+        *self.last_start.lock().unwrap_or_else(|e| e.into_inner()) = Some(Instant::now());
     }
 
     /// Handles events in their order until there are no more.

@@ -59,6 +59,8 @@ pub struct Discord {
     context: AdapterContext,
     me: Mutex<Option<Account>>,
     channels: Channels,
+    /// When the last session of the gateway was begun.
+    last_start: Mutex<Option<tokio::time::Instant>>,
     /// Held while a thread is opened, so that no attempt takes the thread of another one for its own.
     opening: tokio::sync::Mutex<()>,
     /// The threads that this process has opened.
@@ -84,6 +86,7 @@ pub fn build(
         context,
         me: Mutex::default(),
         channels: Channels::default(),
+        last_start: Mutex::default(),
         opening: tokio::sync::Mutex::default(),
         opened: Mutex::default(),
         open_commands: OpenCommands::default(),
@@ -224,7 +227,11 @@ impl Platform for Discord {
         let route = Route::Channel {
             channel_id: channel_id(thread)?,
         };
-        Ok(self.api.delete(route).await.map(drop)?)
+        self.api.delete(route).await?;
+        if let Some(around) = &destination.parent_chat_id {
+            self.delete_seed(around, thread).await;
+        }
+        Ok(())
     }
 
     async fn thread_left(&self, thread: &Source) -> Result<(), PlatformError> {

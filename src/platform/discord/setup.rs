@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use serenity::http::Route;
 use serenity::model::channel::ChannelType as Kind;
-use serenity::model::id::{GuildId, MessageId, UserId};
+use serenity::model::id::{GuildId, UserId};
 
 use super::channel::{Channel, MEDIA, channel_id, id_of};
 use super::failure::Failure;
@@ -217,10 +217,9 @@ impl Discord {
 
     /// Deletes the thread of the trial, or archives it if the bot may not delete it.
     async fn take_away(&self, channel: &str, thread: &str) -> Result<HomeTrial, PlatformError> {
-        let channel_id = channel_id(channel)?;
         let route = || {
             Ok::<_, Failure>(Route::Channel {
-                channel_id: super::channel::channel_id(thread)?,
+                channel_id: channel_id(thread)?,
             })
         };
         let trial = match self.api.delete(route()?).await {
@@ -234,15 +233,7 @@ impl Discord {
             }
             Err(failure) => HomeTrial::ThreadLeft(PlatformError::from(failure).to_string()),
         };
-        // A thread that was opened from a message has its id, and leaves the message behind.
-        if let Some(number) = thread.parse::<u64>().ok().filter(|id| *id != 0) {
-            let message_id = MessageId::new(number);
-            let message = Route::ChannelMessage {
-                channel_id,
-                message_id,
-            };
-            let _ = self.api.delete(message).await;
-        }
+        self.delete_seed(channel, thread).await;
         Ok(trial)
     }
 }

@@ -71,6 +71,8 @@ async fn all_calls_together_have_a_limit() {
     assert_eq!(second.status(), 429);
     assert_eq!(second.headers()["x-ratelimit-global"], "true");
     assert_eq!(second.headers()["x-ratelimit-scope"], "global");
+    // It tells of no bucket, so a client that only looks at those goes on.
+    assert!(!second.headers().contains_key("x-ratelimit-remaining"));
     let body: Value = second.json().await.unwrap();
     assert_eq!(body["global"], true);
     // Answers to interactions do not count.
@@ -81,6 +83,24 @@ async fn all_calls_together_have_a_limit() {
     );
     discord.limit_all(1, Duration::ZERO);
     done(&discord, "GET", "/users/@me", Value::Null).await;
+}
+
+#[tokio::test]
+async fn the_headers_of_a_bucket_do_not_tell_of_a_shared_limit() {
+    let (discord, _, general) = world();
+    discord.limit(SEND, 5, Duration::from_secs(1));
+    discord.limit_shared(SEND, 1, Duration::from_secs(600));
+    let path = format!("/channels/{general}/messages");
+    done(&discord, "POST", &path, json!({"content": "a"})).await;
+    let second = request(&discord, "POST", &path).json(&json!({"content": "b"}));
+    let second = second.send().await.unwrap();
+    assert_eq!(second.status(), 429);
+    assert_eq!(second.headers()["x-ratelimit-scope"], "shared");
+    assert_ne!(second.headers()["x-ratelimit-remaining"], "0");
+    let body: Value = second.json().await.unwrap();
+    assert!(body["retry_after"].as_f64().unwrap() > 500.0, "{body}");
+    assert_eq!(body["global"], false);
+    assert_eq!(discord.messages_in(general).len(), 1);
 }
 
 #[tokio::test]
@@ -207,7 +227,7 @@ async fn channels_have_places_and_the_application_an_owner() {
     );
     let send = format!("/channels/{category}/messages");
     let code = refused(&discord, "POST", &send, json!({"content": "a"})).await;
-    assert_eq!(code, (400, 50024));
+    assert_eq!(code, (400, 50008));
     discord.deletes_channel(category);
     done(
         &discord,

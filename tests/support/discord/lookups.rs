@@ -141,10 +141,11 @@ fn change(world: &mut World, id: Id, fields: &Map<String, Value>) -> Answer {
     if thread.archived && !wakes {
         return Err(errors::ARCHIVED.into());
     }
-    // Anyone who can write can wake a thread that is not locked. The opener can do all but lock it.
+    // A member can wake a thread that is not locked. The opener can do all but lock it.
+    let only_wakes = wakes && name.is_none() && minutes.is_none();
     let may = manages
         || (!thread.locked && locked.is_none())
-            && (thread.owner == BOT_ID || wakes && name.is_none() && minutes.is_none());
+            && (thread.owner == BOT_ID || only_wakes && thread.members.contains_key(&BOT_ID));
     if !may {
         return Err(errors::MISSING_PERMISSIONS.into());
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::mentions::notified;
-use super::post::is_written;
+use super::post::{default_mentions, is_written};
 use super::world::{Channel, Entry, Id, World};
 use super::{BOT_ID, Discord};
 
@@ -62,12 +62,14 @@ impl BotMessage {
         let answered = &value["message_reference"]["message_id"];
         let answered = answered.as_str().and_then(|id| id.parse::<Id>().ok());
         let author = answered.and_then(|id| channel.messages.get(&id));
+        let kind = value["type"].as_u64().unwrap_or_default();
+        let default = default_mentions(kind.try_into().unwrap_or_default());
         let told = notified(
             world,
             channel,
             BOT_ID,
             value["content"].as_str().unwrap_or_default(),
-            entry.allowed_mentions.as_ref(),
+            entry.allowed_mentions.as_ref().or(default.as_ref()),
             author.map(|entry| entry.author),
         );
         BotMessage {
