@@ -27,11 +27,11 @@ use crate::protocol::PersonChoice;
 use file::File;
 use token::SignedIn;
 
-/// The platforms that this guide knows: those that have an adapter, and sign in with one token.
+/// The platforms that this guide knows: those that have an adapter, and sign in with tokens.
 pub(super) fn platforms() -> Vec<&'static str> {
     let known = platform::DESCRIPTORS.iter().filter(|descriptor| {
         let sets = descriptor.credentials;
-        platform::has_adapter(descriptor.name) && sets.first().is_some_and(|set| set.len() == 1)
+        platform::has_adapter(descriptor.name) && sets.first().is_some_and(|set| !set.is_empty())
     });
     known.map(|descriptor| descriptor.name).collect()
 }
@@ -44,9 +44,13 @@ pub struct SetupArgs {
     /// The platform to set up.
     #[arg(default_value = "telegram", value_parser = PossibleValuesParser::new(platforms()))]
     pub platform: String,
-    /// A file that holds the token of the bot, or `-` for standard input.
+    /// A file that holds the token of the bot, or `-` for standard input. If the platform has several tokens, repeat it
+    /// in the order in which the setup asks for them.
     #[arg(long, value_name = "FILE")]
-    pub token_file: Option<std::path::PathBuf>,
+    pub token_file: Vec<std::path::PathBuf>,
+    /// Print the definition of the app for the platform's site, and end.
+    #[arg(long)]
+    pub manifest: bool,
     /// The id of the chat that handoffs go to. Without it, you choose from a list, or the setup waits for a /sethome in
     /// that chat.
     #[arg(long, value_name = "ID", allow_hyphen_values = true)]
@@ -104,19 +108,22 @@ async fn guide(target: &Target, out: &Output, wish: &SetupArgs) -> Result<(), Cl
         asks: !wish.no_input && ask::can_ask(),
     };
 
+    if wish.manifest {
+        return guide.print_manifest();
+    }
     let SignedIn {
-        token,
+        tokens,
         config,
         bot,
         mut process,
-    } = guide.sign_in(overrides, wish.token_file.as_deref()).await?;
-    if let Some(token) = &token {
-        file.set(name, guide.token_setting(), token);
+    } = guide.sign_in(overrides, &wish.token_file).await?;
+    for (setting, token) in &tokens {
+        file.set(name, setting, token);
     }
     if !wish.allow.is_empty() {
         file.add(name, "allowed_users", &wish.allow);
     }
-    guide.save(&mut file, token.is_some())?;
+    guide.save(&mut file, !tokens.is_empty())?;
     guide.webhook(&mut process, wish.remove_webhook).await?;
     let can_connect = guide.clear_obstacles(&mut process).await?;
     let servers = guide.servers(&mut process, &bot).await?;
@@ -170,7 +177,7 @@ async fn guide(target: &Target, out: &Output, wish: &SetupArgs) -> Result<(), Cl
         (None, None) => None,
     };
     file.write()?;
-    if !guide.asks && token.is_some() {
+    if !guide.asks && !tokens.is_empty() {
         guide.say_where(&file)?;
     }
     match &daemon {

@@ -29,6 +29,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
         "At discord.com/developers, create an application and add a bot to it.",
         "Under Bot, switch the Message Content Intent on and copy the token.",
     ],
+    manifest: None,
 };
 
 /// The id in the forms that Hermes accepts: `42`, `<@42>`, `<@!42>` and `user:42`.
