@@ -103,6 +103,16 @@ pub enum Event {
         /// A platform, or `terminal`.
         to: String,
     },
+    /// The chat of a session ended. The session is on no chat now.
+    SessionReleased {
+        session_id: String,
+        platform: String,
+        chat_id: Option<String>,
+        /// `locked`, `deleted` or `removed`.
+        reason: &'static str,
+        /// A chat was told, or will be.
+        told: bool,
+    },
     SessionEnded {
         session_id: String,
         platform: String,

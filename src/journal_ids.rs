@@ -18,6 +18,7 @@ pub const HANDOFF_RESUMED: &str = "7a52018fc6244626b0b8b3ab54c30e22";
 pub const TURN_FAILED: &str = "adc0da0b39c744319c403a497fe30a89";
 pub const REPLY_NOT_DELIVERED: &str = "f028ba723a1f4cbb8d02ee35605aa71a";
 pub const REPLY_MAYBE_REPEATED: &str = "0f023faf258e4bac85567aebb3e9a72c";
+pub const CHAT_ENDED: &str = "af3218fd7e65424d97d138b1451c3805";
 pub const PAIRING_ASKED: &str = "00839ba6d248410abd5cc415f72cbff5";
 pub const DATABASE_LOCKED: &str = "c0242cf1da4446c4acdda1dae2bf54da";
 pub const DATABASE_FULL: &str = "7d88da4f85bf4607a084ab93019d2af6";
@@ -27,7 +28,7 @@ pub const AGENT_CRASHED: &str = "bc9355cd51304fa2914ebe9ac685f09b";
 pub const GATEWAY_TOOK_OVER: &str = "3322e619c0aa4337a4c8f19ee1d7075e";
 
 /// All ids, for the catalog.
-pub const ALL: [(&str, &str); 21] = [
+pub const ALL: [(&str, &str); 22] = [
     ("READY", READY),
     ("STOPPING", STOPPING),
     ("CONFIG_RELOADED", CONFIG_RELOADED),
@@ -42,6 +43,7 @@ pub const ALL: [(&str, &str); 21] = [
     ("TURN_FAILED", TURN_FAILED),
     ("REPLY_NOT_DELIVERED", REPLY_NOT_DELIVERED),
     ("REPLY_MAYBE_REPEATED", REPLY_MAYBE_REPEATED),
+    ("CHAT_ENDED", CHAT_ENDED),
     ("PAIRING_ASKED", PAIRING_ASKED),
     ("DATABASE_LOCKED", DATABASE_LOCKED),
     ("DATABASE_FULL", DATABASE_FULL),

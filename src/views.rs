@@ -393,6 +393,19 @@ pub fn event(published: &PublishedEvent) -> EventView {
             session: session_id,
             to,
         },
+        Event::SessionReleased {
+            session_id,
+            platform,
+            chat_id,
+            reason,
+            told,
+        } => EventKind::SessionReleased {
+            session: session_id,
+            platform,
+            chat: chat_id,
+            reason: reason.to_owned(),
+            told,
+        },
         Event::SessionEnded {
             session_id,
             platform,

@@ -175,6 +175,16 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
             format!("session {session} {what} on {platform}")
         }
         EventKind::SessionMoved { session, to } => format!("session {session} moved to {to}"),
+        EventKind::SessionReleased {
+            session,
+            platform,
+            reason,
+            told,
+            ..
+        } => {
+            let told = if *told { "" } else { ", and no chat was told" };
+            format!("chat of session {session} on {platform} ended ({reason}){told}")
+        }
         EventKind::SessionEnded {
             session,
             interrupted,

@@ -43,9 +43,8 @@ pub(super) fn show(out: &Output, platforms: Vec<PlatformView>) -> Result<(), Cli
 }
 
 fn remedy(names: &[String]) -> String {
-    let guided = names
-        .iter()
-        .find(|name| setup::PLATFORMS.contains(&name.as_str()));
+    let known = setup::platforms();
+    let guided = names.iter().find(|name| known.contains(&name.as_str()));
     match guided {
         Some(name) => format!("run `hermesctl setup {name}`"),
         None => "see hermesd.toml(5)".to_owned(),

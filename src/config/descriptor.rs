@@ -21,6 +21,17 @@ pub struct PlatformDescriptor {
     pub shared_block_has_extra: bool,
     /// How you get the credentials, one step per line.
     pub setup: &'static [&'static str],
+    /// The definition of the app, where the platform's site takes one.
+    pub manifest: Option<AppManifest>,
+}
+
+/// The definition of an app for the platform's site.
+#[derive(Debug, Clone, Copy)]
+pub struct AppManifest {
+    /// The text to paste there.
+    pub text: fn() -> String,
+    /// The page that has the text filled in.
+    pub link: fn() -> String,
 }
 
 /// A setting that a person has to fill in before the platform can sign in.

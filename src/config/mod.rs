@@ -35,7 +35,9 @@ use std::time::Duration;
 
 pub use access::Access;
 pub use chat_rules::{BotMessages, ChatRules, MentionPatterns};
-pub use descriptor::{AccessRules, Credential, GroupRule, MessageLimits, PlatformDescriptor};
+pub use descriptor::{
+    AccessRules, AppManifest, Credential, GroupRule, MessageLimits, PlatformDescriptor,
+};
 pub use layers::{Origin, Resolved};
 pub use platform::PlatformConfig;
 pub use sections::{HOOKS, HooksConfig, OpenAiConfig, QuestionTimeouts, StoreOptions, Timeouts};

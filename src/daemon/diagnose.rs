@@ -8,17 +8,17 @@ use async_trait::async_trait;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncWrite, AsyncWriteExt, Lines};
 use tokio::sync::mpsc;
 
-use super::adapters;
+use super::{adapters, setup_views};
 use crate::agent::Agents;
 use crate::config::{self, Config, ConfigError, Overrides};
 use crate::control::agent_views;
-use crate::domain::Source;
+use crate::domain::{HomeChannel, Source};
 use crate::events::Bus;
 use crate::platform::{
-    InboundEvent, InboundMessage, Inbox, ListenContext, Platform, PlatformError, Platforms,
+    Account, InboundEvent, InboundMessage, Inbox, ListenContext, Platform, PlatformError, Platforms,
 };
 use crate::private_files;
-use crate::protocol::{self, DiagnoseAnswer, DiagnoseRequest};
+use crate::protocol::{self, DiagnoseAnswer, DiagnoseRequest, PersonChoice};
 use crate::store::{OpenMode, Store, StoreError};
 use crate::views;
 
@@ -70,6 +70,21 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
             Ok(DiagnoseRequest::Webhook) => self.webhook().await,
             Ok(DiagnoseRequest::RemoveWebhook) => self.remove_webhook().await,
             Ok(DiagnoseRequest::Reply { heard, text }) => self.reply(heard, &text).await,
+            Ok(DiagnoseRequest::Obstacles) => self.obstacles().await,
+            Ok(DiagnoseRequest::Invitation) => self.invitation().await,
+            Ok(DiagnoseRequest::Servers) => self.servers().await,
+            Ok(DiagnoseRequest::Homes { server, owner }) => self.homes(&server, owner).await,
+            Ok(DiagnoseRequest::Owner) => self.owner().await,
+            Ok(DiagnoseRequest::Person { id }) => self.person(&id).await,
+            Ok(DiagnoseRequest::TryHome { chat, name, owner }) => {
+                let home = HomeChannel {
+                    chat_id: chat,
+                    name,
+                    thread_id: None,
+                    owner,
+                };
+                self.try_home(&home).await
+            }
             // The line may hold a token, so the answer does not repeat it.
             Err(_) => Err(Failure::new("the line is not a valid request")),
         };
@@ -140,6 +155,54 @@ impl<I: AsyncBufRead + Unpin, O: AsyncWrite + Unpin> Diagnosis<I, O> {
     async fn remove_webhook(&self) -> Result<DiagnoseAnswer, Failure> {
         self.opened()?.adapter.remove_webhook().await?;
         Ok(DiagnoseAnswer::Done)
+    }
+
+    async fn obstacles(&self) -> Result<DiagnoseAnswer, Failure> {
+        let findings = self.opened()?.adapter.obstacles().await;
+        let findings = findings.into_iter().map(views::finding).collect();
+        Ok(DiagnoseAnswer::Findings { findings })
+    }
+
+    async fn invitation(&self) -> Result<DiagnoseAnswer, Failure> {
+        let link = self.opened()?.adapter.invitation().await?;
+        Ok(DiagnoseAnswer::Invitation { link })
+    }
+
+    async fn servers(&self) -> Result<DiagnoseAnswer, Failure> {
+        let servers = self.opened()?.adapter.servers().await?;
+        Ok(setup_views::servers(servers))
+    }
+
+    async fn homes(
+        &self,
+        server: &str,
+        owner: Option<PersonChoice>,
+    ) -> Result<DiagnoseAnswer, Failure> {
+        let owner = owner.map(|PersonChoice { id, name }| Account { id, name });
+        let adapter = &self.opened()?.adapter;
+        let homes = adapter.homes(server, owner.as_ref()).await?;
+        Ok(setup_views::homes(homes))
+    }
+
+    async fn owner(&self) -> Result<DiagnoseAnswer, Failure> {
+        let adapter = &self.opened()?.adapter;
+        let owner = adapter.owner().await?;
+        Ok(setup_views::owner(adapter.as_ref(), owner))
+    }
+
+    async fn person(&self, id: &str) -> Result<DiagnoseAnswer, Failure> {
+        let adapter = &self.opened()?.adapter;
+        let person = adapter.person(id).await?;
+        Ok(setup_views::owner(adapter.as_ref(), Some(person)))
+    }
+
+    async fn try_home(&self, home: &HomeChannel) -> Result<DiagnoseAnswer, Failure> {
+        let tried = self.opened()?.adapter.try_home(home).await;
+        let trial = tried.map_err(|error| Failure {
+            kind: (!matches!(error, PlatformError::Transient { .. })).then_some("home"),
+            ..Failure::new(error.to_string())
+        })?;
+        Ok(setup_views::home_tried(trial))
     }
 
     async fn reply(&self, heard: usize, text: &str) -> Result<DiagnoseAnswer, Failure> {

@@ -12,6 +12,7 @@ mod journald;
 mod log;
 mod reload;
 mod service;
+mod setup_views;
 mod stop;
 
 use std::path::Path;

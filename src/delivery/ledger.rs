@@ -208,6 +208,23 @@ async fn call_platform(
         }
     }
     let dedup = platform.capabilities().send_dedup;
+    if let Some(draft) = &extra.draft
+        && extra.file.is_none()
+        && dedup.covers(clock::now() - draft.at)
+    {
+        // The key gives the id of the preview if it arrived. Otherwise this is its first send. Both can be repeated.
+        let what = || outgoing(delivery, &delivery.text, priority);
+        let send = |_| platform.send(to, what(), &draft.send_key);
+        let found = with_retries(platform.name(), tries, metrics, draining, send).await?;
+        let edit = |_| platform.edit(to, &found, what());
+        match with_retries(platform.name(), tries, metrics, draining, edit).await {
+            Ok(()) => return Ok(found.clone()),
+            Err(CallFailure::Stopping) => return Err(CallFailure::Stopping),
+            Err(reason) => {
+                tracing::info!(%reason, platform = platform.name(), "preview cannot be edited, sending the reply as a new message");
+            }
+        }
+    }
     let interrupted = delivery.state == DeliveryState::Sending;
     let mut first_try = FirstTry::of(delivery);
     let marked = format!("{MAYBE_REPEATED}{}", delivery.text);

@@ -23,5 +23,5 @@ pub use ledger::{DeliverError, Interrupts, MAYBE_REPEATED, deliver};
 pub use media_tags::{produced, unfinished};
 pub(crate) use outbox::file_note;
 pub use outbox::{ChatQueue, Outbox};
-pub use preview::{Preview, show_typing};
+pub use preview::{Preview, draft_key, show_typing};
 pub use question_messages::{CHOICE, ChatQuestionDisplay};

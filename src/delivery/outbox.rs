@@ -13,7 +13,7 @@ use crate::delivery::{DeliverError, Interrupts, deliver};
 use crate::domain::{KeyRules, Session, Source, session_key};
 use crate::journal_ids;
 use crate::metrics::Metrics;
-use crate::platform::{Platforms, Priority, RetryPolicy};
+use crate::platform::{Platform, Platforms, Priority, RetryPolicy, thread_word};
 use crate::reloadable::Reloadable;
 use crate::shutdown::Shutdown;
 use crate::store::retry_while_busy;
@@ -171,16 +171,17 @@ impl Outbox {
                 tracing::info!(reason, "reply waits until the person writes");
                 return Attempt::WhenTheyWrite;
             }
-            // Messages about the thread itself are not redirected.
-            Ok(Err(DeliverError::Gone { reason, .. }))
-                if !delivery.is_farewell()
-                    && !delivery.is_failure_note()
-                    && let Some(parent) = platform.parent(&delivery.source) =>
-            {
-                self.send_to_parent(delivery, &parent, &reason).await;
-                return Attempt::Over;
-            }
-            Ok(Err(DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. })) => {
+            Ok(Err(failure @ (DeliverError::Failed { .. } | DeliverError::Gone { .. }))) => {
+                let is_gone = matches!(failure, DeliverError::Gone { .. });
+                let (DeliverError::Failed { reason, .. } | DeliverError::Gone { reason, .. }) =
+                    failure
+                else {
+                    return Attempt::Over;
+                };
+                if let Some(to) = self.instead(platform.as_ref(), delivery, is_gone).await {
+                    self.send_elsewhere(delivery, &to, &reason).await;
+                    return Attempt::Over;
+                }
                 tracing::error!(
                     message_id = journal_ids::REPLY_NOT_DELIVERED,
                     reason,
@@ -204,6 +205,9 @@ impl Outbox {
                 tracing::error!(%error, "delivery outcome not recorded");
             }
         }
+        if outcome.is_ok() && delivery.is_farewell() {
+            self.show_departure(platform, delivery).await;
+        }
         Attempt::Over
     }
 
@@ -226,29 +230,77 @@ impl Outbox {
         }
     }
 
-    /// Sends a reply whose thread is gone to the chat around it. The conversation then has no chat.
-    async fn send_to_parent(&self, delivery: &Delivery, parent: &Source, reason: &str) {
+    /// The chat that gets a reply which its own chat cannot get: the one that was told of the end of its chat, or the
+    /// one around its thread. `None`: there is none, or the message is about the thread itself.
+    async fn instead(
+        &self,
+        platform: &dyn Platform,
+        delivery: &Delivery,
+        is_gone: bool,
+    ) -> Option<Source> {
+        if delivery.is_farewell() || delivery.is_failure_note() || delivery.is_end_note() {
+            return None;
+        }
+        let source = &delivery.source;
+        let key = session_key(source, &self.keys);
+        let told = || self.store.end_note_place(&source.platform, &key);
+        let told = retry_while_busy(&self.shutdown.cut, told).await;
+        let told = told.ok().flatten();
+        let told = told.filter(|told| told.chat_id != source.chat_id);
+        told.or_else(|| platform.parent(source).filter(|_| is_gone))
+    }
+
+    /// Lets the platform show that the session of a thread has left it. Nothing waits for it.
+    async fn show_departure(&self, platform: Arc<dyn Platform>, farewell: &Delivery) {
+        let thread = farewell.source.clone();
+        let key = session_key(&thread, &self.keys);
+        // A chat that continues an earlier conversation, or was resumed meanwhile, is in use.
+        if thread.thread_id.is_none() || !matches!(self.store.left(&key).await, Ok(Some(_))) {
+            return;
+        }
+        tokio::spawn(async move {
+            if let Err(error) = platform.thread_left(&thread).await {
+                tracing::warn!(%error, platform = thread.platform, chat = thread.chat_id, "departure from a thread not shown");
+            }
+        });
+    }
+
+    /// Sends a reply whose thread is gone to another chat. The conversation then has no chat.
+    async fn send_elsewhere(&self, delivery: &Delivery, to: &Source, reason: &str) {
         let key = session_key(&delivery.source, &self.keys);
-        tracing::warn!(key, reason, "thread is gone, sending the reply to its chat");
+        tracing::warn!(
+            key,
+            reason,
+            to = to.chat_id,
+            "thread is gone, sending the reply to another chat"
+        );
         let conversation = || self.conversation(delivery, &key);
         let conversation = retry_while_busy(&self.shutdown.cut, conversation)
             .await
             .ok()
             .flatten();
-        let notice = match &conversation {
-            _ if !delivery.is_first_piece() => String::new(),
+        let word = thread_word(&delivery.source.platform);
+        let (notice, reference) = match &conversation {
+            _ if !delivery.is_first_piece() => (String::new(), String::new()),
             Some(session) => {
                 let name = session.label();
-                format!(
-                    "(The topic of \"{name}\" is gone. Say `/resume {name}` in any chat to continue.)"
+                (
+                    format!(
+                        "(The {word} of \"{name}\" is gone. Say `/resume {name}` in any chat to continue.)"
+                    ),
+                    format!("(From the {word} of \"{name}\".)"),
                 )
             }
-            None => "(The topic of this message is gone.)".to_owned(),
+            None => {
+                let gone = format!("(The {word} of this message is gone.)");
+                (gone.clone(), gone)
+            }
         };
         let session_id = conversation.map(|session| session.id).unwrap_or_default();
         let redirect = || {
+            let before = (notice.as_str(), reference.as_str());
             self.store
-                .redirect_delivery(delivery, parent, &key, &session_id, &notice)
+                .redirect_delivery(delivery, to, &key, &session_id, before)
         };
         match retry_while_busy(&self.shutdown.cut, redirect).await {
             Ok(redirected) => Box::pin(self.send(&redirected)).await,

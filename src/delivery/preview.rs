@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock;
 use crate::delivery::unfinished;
 use crate::domain::Source;
 use crate::platform::{OutboundMessage, Platform, PlatformError, Priority};
@@ -103,8 +104,8 @@ impl Preview<'_> {
     async fn show_text(&mut self, text: &str) -> Result<(), NotShown> {
         let platform = self.platform;
         match &self.draft {
-            // A daemon died while it sent a preview. A second one would confuse the reader.
-            Draft::Sending => Err(NotShown::Never),
+            // A daemon died while it sent a preview. A second one would confuse the reader. The whole reply finds it.
+            Draft::Sending(_) => Err(NotShown::Never),
             Draft::Shown(id) => match platform.edit(self.to, id, preview(text)).await {
                 Ok(()) => Ok(()),
                 Err(PlatformError::Transient { retry_after, .. }) => {
@@ -116,8 +117,8 @@ impl Preview<'_> {
                 }
             },
             Draft::None => {
-                self.store_draft(Draft::Sending).await?;
-                let key = format!("draft:{}", self.inbound);
+                self.store_draft(Draft::Sending(Some(clock::now()))).await?;
+                let key = draft_key(self.inbound);
                 let first = OutboundMessage {
                     answers: self.to.message_id.as_deref(),
                     ..preview(text)
@@ -149,6 +150,11 @@ impl Preview<'_> {
             NotShown::Never
         })
     }
+}
+
+/// The send key of the preview of the answer to a message.
+pub fn draft_key(inbound: i64) -> String {
+    format!("draft:{inbound}")
 }
 
 /// A preview without room in the rate limit is dropped. A newer one follows.

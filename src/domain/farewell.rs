@@ -1,6 +1,6 @@
 //! The messages in a chat whose conversation has moved.
 
-use crate::domain::TERMINAL;
+use crate::domain::{NOWHERE, TERMINAL};
 
 /// The note to a chat that a session leaves. `earlier`: the chat continues with the session that it had before.
 pub fn farewell(here: &str, went_to: &str, earlier: bool) -> String {
@@ -24,6 +24,7 @@ pub fn no_longer_here(here: &str, went_to: &str) -> String {
 fn moved(here: &str, went_to: &str) -> String {
     match went_to {
         TERMINAL => "This conversation moved back to the terminal.".to_owned(),
+        NOWHERE => "This chat was closed, and its conversation has left it.".to_owned(),
         platform if platform == here => "This conversation moved to another thread.".to_owned(),
         platform => format!("This conversation moved to {platform}."),
     }

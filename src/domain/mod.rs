@@ -2,6 +2,7 @@
 
 pub(crate) mod attachment;
 mod button;
+mod ended;
 mod farewell;
 mod handoff;
 mod home_channel;
@@ -22,6 +23,7 @@ mod whatsapp_ids;
 
 pub use attachment::{Attachment, FileKind, in_words};
 pub use button::Button;
+pub use ended::{EndReason, EndedPlace, NOWHERE, ended_note};
 pub use farewell::{farewell, no_longer_here};
 pub use handoff::{Handoff, HandoffStage, HandoffState, NOTICE_STAYS, RequestedVia};
 pub use home_channel::HomeChannel;

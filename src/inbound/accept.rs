@@ -37,6 +37,11 @@ impl Inbox for Chats {
             InboundEvent::Moved { platform, from, to } => {
                 self.inner.chat_moved(platform, &from, &to).await
             }
+            InboundEvent::Ended {
+                platform,
+                place,
+                reason,
+            } => self.inner.chats_ended(platform, &place, reason).await,
         }
     }
 }
@@ -142,6 +147,12 @@ impl Inner {
         if !policy::opens_thread(&rules, said, before.as_ref()) {
             return Ok(None);
         }
+        // A session that was brought into the chat itself continues there.
+        let key = session_key(&said.source, &self.keys);
+        let live = || self.store.live_session(&key);
+        if retry_while_busy(&self.stop, live).await?.is_some() {
+            return Ok(None);
+        }
         let open = |_| platform.open_thread_on(said);
         let (tries, metrics) = (RetryPolicy::Few, &self.metrics);
         match with_retries(name, tries, metrics, &self.draining, open).await {
@@ -193,12 +204,15 @@ impl Inner {
         .await
     }
 
+    /// Whether the thread is on a session, or was until its session left. Then it is told where the session went.
     async fn is_conversation(&self, source: &Source, key: &str) -> Result<bool, StoreError> {
         if source.thread_id.is_none() {
             return Ok(false);
         }
         let live = || self.store.live_session(key);
-        Ok(retry_while_busy(&self.stop, live).await?.is_some())
+        let left = || self.store.left(key);
+        Ok(retry_while_busy(&self.stop, live).await?.is_some()
+            || retry_while_busy(&self.stop, left).await?.is_some())
     }
 
     /// Moves a conversation under a former key of this chat to its present key.

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{Agent, Prompt};
 use crate::delivery::ChatQuestionDisplay;
-use crate::delivery::{Preview, show_typing};
+use crate::delivery::{Preview, draft_key, show_typing};
 use crate::domain::Reply;
 use crate::domain::TranscriptWriter;
 use crate::inbound::{Answering, Inner, reply_to};
@@ -14,8 +14,8 @@ use crate::journal_ids;
 use crate::platform::Platform;
 use crate::store::retry_while_busy;
 use crate::store::{
-    Delivery, DeliveryExtra, Draft, Files, Inbound, NewDelivery, Store, StoreError, TurnEnd,
-    TurnStart,
+    Delivery, DeliveryExtra, Draft, DraftSend, Files, Inbound, NewDelivery, Store, StoreError,
+    TurnEnd, TurnStart,
 };
 use crate::turn::{SessionLock, Streamed, TurnError};
 
@@ -199,7 +199,13 @@ impl Inner {
             if let Some(first) = sends.first_mut() {
                 match &turn.draft {
                     Draft::None => {}
-                    Draft::Sending => first.extra.maybe_shown = true,
+                    Draft::Sending(since) => {
+                        first.extra.maybe_shown = true;
+                        first.extra.draft = since.map(|at| DraftSend {
+                            send_key: draft_key(inbound.id),
+                            at,
+                        });
+                    }
                     Draft::Shown(id) if first.extra.file.is_none() => {
                         first.extra.replaces = Some(id.clone());
                     }

@@ -150,7 +150,12 @@ impl Inner {
     /// The session of this chat, if it is on one.
     async fn here(&self, inbound: &Inbound) -> Result<Option<Session>, StoreError> {
         let live = || self.store.live_session(&inbound.session_key);
-        match retry_while_busy(&self.stop, live).await? {
+        let here = match retry_while_busy(&self.stop, live).await? {
+            Some(id) => Some(id),
+            // The chat may have ended while the message waited.
+            None => self.store.session_of_inbound(inbound.id).await?,
+        };
+        match here {
             Some(id) => self.store.session(&id).await,
             None => Ok(None),
         }
@@ -216,6 +221,7 @@ impl Inner {
                 if let Some(departure) = departure {
                     self.post(departure.note);
                 }
+                self.show_return(source);
                 tracing::info!(
                     session = session.id,
                     platform = source.platform,
@@ -234,6 +240,22 @@ impl Inner {
             Err(StoreError::Conflict(reason)) => Ok(format!("That is not possible now: {reason}.")),
             Err(error) => Err(error),
         }
+    }
+
+    /// Undoes what the platform has shown when the last session left this thread. Nothing waits for it.
+    fn show_return(&self, thread: &Source) {
+        let Some(platform) = self.platforms.adapter(&thread.platform) else {
+            return;
+        };
+        if thread.thread_id.is_none() {
+            return;
+        }
+        let thread = thread.clone();
+        tokio::spawn(async move {
+            if let Err(error) = platform.thread_resumed(&thread).await {
+                tracing::warn!(%error, platform = thread.platform, chat = thread.chat_id, "return to a thread not shown");
+            }
+        });
     }
 
     async fn list(&self) -> Result<(String, Vec<Session>), StoreError> {
@@ -277,6 +299,9 @@ impl Inner {
         let before = self.here(inbound).await?;
         let start = || self.store.start_anew(key, source);
         let (ended, id) = retry_while_busy(&self.stop, start).await?;
+        if before.is_none() {
+            self.show_return(source);
+        }
         if let Some(session_id) = ended {
             self.bus.publish(Event::SessionEnded {
                 session_id,

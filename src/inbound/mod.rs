@@ -7,6 +7,7 @@ mod access;
 mod answer;
 mod chat_queue;
 mod commands;
+mod ended_chats;
 mod files;
 pub mod hermes_pairing;
 mod home_command;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::domain::{RemoteFile, Source};
+use crate::domain::{EndReason, EndedPlace, RemoteFile, Source};
 use crate::platform::ReplyHandle;
 use crate::store::StoreError;
 
@@ -37,6 +37,12 @@ pub enum InboundEvent {
         platform: &'static str,
         from: String,
         to: String,
+    },
+    /// Chats have ended: no one can write there any more. Safe to repeat.
+    Ended {
+        platform: &'static str,
+        place: EndedPlace,
+        reason: EndReason,
     },
 }
 

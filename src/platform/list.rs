@@ -46,6 +46,12 @@ platforms! {
     whatsapp_cloud,
 }
 
+/// The platform's word for a thread.
+pub fn thread_word(name: &str) -> &'static str {
+    let descriptor = DESCRIPTORS.iter().find(|d| d.name == name);
+    descriptor.map_or("chat", |descriptor| descriptor.thread_word)
+}
+
 pub fn has_adapter(name: &str) -> bool {
     WITH_ADAPTER.contains(&name)
 }

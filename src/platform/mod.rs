@@ -17,6 +17,7 @@ mod rate_limit;
 mod registry;
 mod reply_handle;
 mod retry;
+mod setup;
 mod sign_in;
 pub mod signal;
 pub mod slack;
@@ -35,12 +36,13 @@ pub use incoming::{
     ButtonPress, CommandFor, InboundEvent, InboundMessage, Inbox, ListenContext, MessageFacts,
     NativeCommand,
 };
-pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, unsupported};
+pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, thread_word, unsupported};
 pub use outgoing::OutboundMessage;
 pub use rate_limit::{CountedCalls, HoldScope, Limit, Priority, RateLimited, Rates, ThreadRoom};
 pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
 pub use reply_handle::ReplyHandle;
 pub use retry::{CallEffort, CallFailure, RetryPolicy, with_retries};
+pub use setup::{HomeTrial, PossibleHome, Server};
 
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
 
@@ -196,6 +198,63 @@ pub trait Platform: Send + Sync {
         Ok(())
     }
 
+    /// What a person has to change on the platform's side before the bot can work.
+    async fn obstacles(&self) -> Vec<Finding> {
+        Vec::new()
+    }
+
+    /// The link with which a person brings the bot to their server. `None`: the bot needs no invitation.
+    async fn invitation(&self) -> Result<Option<String>, PlatformError> {
+        Ok(None)
+    }
+
+    /// The servers that the bot is on. `None`: a bot cannot list its chats there, so a /sethome names the home.
+    async fn servers(&self) -> Result<Option<Vec<Server>>, PlatformError> {
+        Ok(None)
+    }
+
+    /// The chats of a server that can be a home, in the order in which the platform shows them, and the private chat
+    /// with the owner.
+    async fn homes(
+        &self,
+        _server: &str,
+        _owner: Option<&Account>,
+    ) -> Result<Vec<PossibleHome>, PlatformError> {
+        Ok(Vec::new())
+    }
+
+    /// The person who has registered the bot, if the platform says so.
+    async fn owner(&self) -> Result<Option<Account>, PlatformError> {
+        Ok(None)
+    }
+
+    /// The person with this id. An adapter that cannot look people up believes the id.
+    async fn person(&self, id: &str) -> Result<Account, PlatformError> {
+        Ok(Account {
+            id: id.to_owned(),
+            name: id.to_owned(),
+        })
+    }
+
+    /// How people find their own id.
+    fn own_id_hint(&self) -> &'static str {
+        "your profile shows it"
+    }
+
+    /// Opens a thread in the home and deletes it. Fails if a handoff there would fail, or would find no thread where
+    /// the chat has threads.
+    async fn try_home(&self, home: &HomeChannel) -> Result<HomeTrial, PlatformError> {
+        let opened = self.open_thread(home, "hermesd setup", "setup").await?;
+        if let ThreadOutcome::Chat { reason, .. } = &opened {
+            return Ok(HomeTrial::Chat(reason.clone()));
+        }
+        let thread = self.destination(home, &opened);
+        Ok(match self.delete_thread(&thread).await {
+            Ok(()) => HomeTrial::ThreadDeleted,
+            Err(error) => HomeTrial::ThreadLeft(error.to_string()),
+        })
+    }
+
     /// Receives events and forwards them to the inbox of `context`. Returns the error that ended the connection. The
     /// registry reconnects.
     async fn listen(&self, _context: &ListenContext) -> PlatformError {
@@ -249,6 +308,16 @@ pub trait Platform: Send + Sync {
 
     /// The source of the person's next message there.
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source;
+
+    /// The home itself as a chat for notes. An error that is not transient: it does not exist, or takes no messages.
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        let opened = ThreadOutcome::Chat {
+            reason: String::new(),
+            within: None,
+            thread_id: home.thread_id.clone(),
+        };
+        Ok(self.destination(home, &opened))
+    }
 
     /// The private chat with a person, if their id is enough to find it.
     fn private_chat(&self, _user_id: &str) -> Option<Source> {

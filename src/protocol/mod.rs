@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use calls::*;
-pub use diagnose::{DiagnoseAnswer, DiagnoseRequest};
+pub use diagnose::{
+    DiagnoseAnswer, DiagnoseRequest, HomeChoice, HomeTrialView, PersonChoice, ServerChoice,
+};
 pub use views::{
     AgentTestView, AgentView, ChatTurnView, ChatView, EventKind, EventView, FindingView,
     HandoffView, HitView, LocalMessageView, LocalThreadView, MessageView, MetricsView, PersonView,

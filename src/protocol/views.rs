@@ -467,6 +467,18 @@ pub enum EventKind {
         /// A platform, or `terminal`.
         to: String,
     },
+    /// The chat of a session ended: it was deleted or locked, or the bot was removed from its server. The session is on no chat now.
+    #[serde(rename = "session.released")]
+    SessionReleased {
+        session: String,
+        platform: String,
+        /// The id of the chat that ended.
+        chat: Option<String>,
+        /// `locked`, `deleted` or `removed`.
+        reason: String,
+        /// Whether another chat gets a note about it.
+        told: bool,
+    },
     /// The session of a terminal ends, or /new ends the session of a chat.
     #[serde(rename = "session.ended")]
     SessionEnded {
@@ -510,6 +522,7 @@ impl EventKind {
             | EventKind::TurnQuestionClosed { session, .. }
             | EventKind::SessionStarted { session, .. }
             | EventKind::SessionMoved { session, .. }
+            | EventKind::SessionReleased { session, .. }
             | EventKind::SessionEnded { session, .. } => Some(session),
             EventKind::PlatformChanged { .. } | EventKind::LocalMessage { .. } => None,
         }
@@ -529,6 +542,7 @@ impl EventKind {
             EventKind::TurnQuestionClosed { .. } => "turn.question_closed",
             EventKind::SessionStarted { .. } => "session.started",
             EventKind::SessionMoved { .. } => "session.moved",
+            EventKind::SessionReleased { .. } => "session.released",
             EventKind::SessionEnded { .. } => "session.ended",
             EventKind::PlatformChanged { .. } => "platform.changed",
             EventKind::LocalMessage { .. } => "local.message",

@@ -66,6 +66,17 @@ pub struct DeliveryExtra {
     /// A part of it may be in the chat already, in a message whose id is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub maybe_shown: bool,
+    /// The send of that message.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft: Option<DraftSend>,
+}
+
+/// A preview that was being sent when its daemon died. For a while, the platform gives its id for the same key.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DraftSend {
+    pub send_key: String,
+    /// When it began, in seconds since 1970.
+    pub at: f64,
 }
 
 #[derive(Debug, Clone)]

@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::messages::NewMessage;
 use super::{
-    Delivery, NewDelivery, Store, StoreError, TurnEnd, TurnStart, deliveries, lineage, retract,
-    sessions, turn_leases, turns,
+    Delivery, NewDelivery, Store, StoreError, TurnEnd, TurnStart, deliveries, ended_chats, lineage,
+    retract, sessions, turn_leases, turns,
 };
 use crate::clock;
 use crate::domain::RemoteFile;
@@ -49,23 +49,38 @@ pub enum Files {
     Saved(Vec<Attachment>),
 }
 
+/// Begins the column of a preview that is being sent. No platform has such an id.
+const SENDING: &str = "sending since ";
+
 /// The preview of an answer in the chat.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub enum Draft {
     #[default]
     None,
-    /// It is being sent, or was when a daemon died.
-    Sending,
+    /// It is being sent, or was when a daemon died: since when, in seconds since 1970. Earlier versions did not say.
+    Sending(Option<f64>),
     /// It is this message.
     Shown(String),
 }
 
 impl Draft {
-    fn column(&self) -> Option<&str> {
+    fn column(&self) -> Option<String> {
         match self {
             Draft::None => None,
-            Draft::Sending => Some(""),
-            Draft::Shown(id) => Some(id),
+            Draft::Sending(None) => Some(String::new()),
+            Draft::Sending(Some(since)) => Some(format!("{SENDING}{since}")),
+            Draft::Shown(id) => Some(id.clone()),
+        }
+    }
+
+    fn read(column: Option<String>) -> Draft {
+        match column {
+            None => Draft::None,
+            Some(text) if text.is_empty() => Draft::Sending(None),
+            Some(text) => match text.strip_prefix(SENDING) {
+                Some(since) => Draft::Sending(since.parse().ok()),
+                None => Draft::Shown(text),
+            },
         }
     }
 }
@@ -164,7 +179,7 @@ impl Store {
 
     /// Records the preview of the answer.
     pub async fn set_draft(&self, id: i64, draft: &Draft) -> Result<(), StoreError> {
-        let (draft, about_to_send) = (draft.clone(), *draft == Draft::Sending);
+        let (draft, about_to_send) = (draft.clone(), matches!(draft, Draft::Sending(_)));
         let set = move |c: &Connection| {
             c.prepare_cached("UPDATE hermesd_inbound SET draft = ?2 WHERE id = ?1")?
                 .execute(params![id, draft.column()])?;
@@ -223,11 +238,12 @@ impl Store {
         })
     }
 
-    /// The tip of the session whose transcript has the message's words. `None` if no transcript has them.
+    /// The tip of the session whose transcript has the message's words, or that its chat was on when the chat ended.
+    /// `None` if no transcript has them, and the message is not from before such an end.
     pub async fn session_of_inbound(&self, id: i64) -> Result<Option<String>, StoreError> {
         self.read(move |c| match begun(c, id)? {
             Some((_, session)) => sessions::tip(c, &session).map(Some),
-            None => Ok(None),
+            None => ended_chats::session_at_end(c, id),
         })
         .await
     }
@@ -439,10 +455,6 @@ fn inbound(row: &Row<'_>) -> rusqlite::Result<Inbound> {
         message_id: row.get(5)?,
         text: row.get(3)?,
         files: files.unwrap_or(Files::Saved(Vec::new())),
-        draft: match draft {
-            None => Draft::None,
-            Some(id) if id.is_empty() => Draft::Sending,
-            Some(id) => Draft::Shown(id),
-        },
+        draft: Draft::read(draft),
     })
 }

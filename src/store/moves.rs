@@ -7,11 +7,11 @@ use super::binding::{self, Displaced};
 use super::chat_columns::{self, CHAT_COLUMNS};
 use super::earlier::{self, Earlier};
 use super::{
-    Delivery, DeliveryExtra, NewDelivery, Store, StoreError, deliveries, inbound, lenient, lineage,
-    routing, sessions,
+    Delivery, DeliveryExtra, NewDelivery, Store, StoreError, deliveries, ended_chats, inbound,
+    lenient, lineage, routing, sessions,
 };
 use crate::clock;
-use crate::domain::{Session, Source, TERMINAL, TERMINAL_SOURCES, farewell};
+use crate::domain::{NOWHERE, Session, Source, TERMINAL, TERMINAL_SOURCES, farewell};
 use crate::store::handoff_log::Changed;
 
 /// Begins the send key of the note to a chat that its session has left.
@@ -65,6 +65,7 @@ impl Store {
             let session = free_to_move(c, &id)?;
             let departure = depart(c, changed, &session, TERMINAL, mirrored.as_deref())?;
             clear_chat_columns(c, &id)?;
+            ended_chats::found_in_terminal(c, &id)?;
             if departure.is_some() {
                 // The session was on a chat, so it does not wait for an earlier terminal any more.
                 c.execute(
@@ -109,41 +110,50 @@ impl Store {
         .await
     }
 
-    /// Redirects a delivery from a thread that is gone to its chat, behind a notice. Releases the thread behind `key`
-    /// from the session if all its messages are answered.
+    /// Redirects a delivery from a thread that is gone to another chat, behind a notice. Releases the thread behind
+    /// `key` from the session if all its messages are answered. If a note has told of the end of the thread, the
+    /// delivery gets `reference` instead of the notice.
     pub async fn redirect_delivery(
         &self,
         delivery: &Delivery,
         to: &Source,
         key: &str,
         session_id: &str,
-        notice: &str,
+        (notice, reference): (&str, &str),
     ) -> Result<Delivery, StoreError> {
         let (key, session_id) = (key.to_owned(), session_id.to_owned());
-        let mut redirected = delivery.clone();
-        redirected.source = to.clone();
-        redirected.text = format!("{notice}\n\n{}", delivery.text)
-            .trim_start()
-            .to_owned();
-        redirected.extra.replaces = None;
-        redirected.state = super::DeliveryState::Pending;
-        redirected.started_at = None;
-        let result = redirected.clone();
+        let (notice, reference) = (notice.to_owned(), reference.to_owned());
+        let (delivery, to) = (delivery.clone(), to.clone());
         self.change(move |c, changed| {
+            let before = match ended_chats::note_place(c, &delivery.source.platform, &key)? {
+                Some(_) => &reference,
+                None => &notice,
+            };
+            let mut redirected = delivery.clone();
+            redirected.source = to.clone();
+            redirected.text = format!("{before}\n\n{}", delivery.text)
+                .trim_start()
+                .to_owned();
+            redirected.extra.replaces = None;
+            redirected.state = super::DeliveryState::Pending;
+            redirected.started_at = None;
             let entry = routing::entry(c, changed.scope, &key)?;
             let bound = entry.as_deref().and_then(routing::session_of);
             let bound = routing::live(c, bound)?;
-            if bound.is_some()
-                && bound == routing::live(c, Some(session_id.clone()))?
-                && !inbound::waits(c, &key)?
+            if let Some(bound) = &bound
+                && Some(bound) == routing::live(c, Some(session_id.clone()))?.as_ref()
             {
-                earlier::release(c, changed.scope, &key)?;
-                changed.keys.push(key.clone());
+                // So that the end of the thread is not told a second time.
+                remember_left(c, &key, bound, NOWHERE)?;
+                if !inbound::waits(c, &key)? {
+                    earlier::release(c, changed.scope, &key)?;
+                    changed.keys.push(key.clone());
+                }
             }
-            deliveries::redirect(c, &redirected)
+            deliveries::redirect(c, &redirected)?;
+            Ok(redirected)
         })
-        .await?;
-        Ok(result)
+        .await
     }
 
     /// The session that left a chat, if the chat is on none now.
@@ -270,10 +280,20 @@ pub(super) fn remember_left(
     session_id: &str,
     went_to: &str,
 ) -> Result<(), StoreError> {
+    remember_left_at(c, key, session_id, went_to, clock::now())
+}
+
+pub(super) fn remember_left_at(
+    c: &Connection,
+    key: &str,
+    session_id: &str,
+    went_to: &str,
+    at: f64,
+) -> Result<(), StoreError> {
     c.execute(
         "INSERT INTO hermesd_left (session_key, session_id, went_to, at) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (session_key) DO UPDATE SET session_id = ?2, went_to = ?3, at = ?4",
-        params![key, session_id, went_to, clock::now()],
+        params![key, session_id, went_to, at],
     )?;
     Ok(())
 }

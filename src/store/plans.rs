@@ -24,7 +24,11 @@ const LARGE: [&str; 8] = [
 ];
 
 /// Statements that may scan a table or walk through an index, and why.
-const MAY_SCAN: [(&str, &str); 10] = [
+const MAY_SCAN: [(&str, &str); 11] = [
+    (
+        "SELECT session_key, entry_json FROM gateway_routing WHERE scope",
+        "looks for the chats of a place, once when a place ends",
+    ),
     (
         "SELECT entry_json FROM gateway_routing WHERE scope",
         "lists the chats of a platform, once for a new session of its gateway",

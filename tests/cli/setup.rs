@@ -66,6 +66,20 @@ async fn a_script_says_it_all_with_flags() {
 }
 
 #[tokio::test]
+async fn a_script_names_the_owner() {
+    let (bot, token) = fresh().await;
+    let id = ADA.id.to_string();
+    let ran = set_up(&bot, &["--token-file", &token, "--owner", &id]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let file = written(&bot);
+    assert!(file.contains(&format!("owner = \"{id}\"\n")), "{file}");
+    assert!(
+        file.contains(&format!("allowed_users = [\"{id}\"]\n")),
+        "{file}"
+    );
+}
+
+#[tokio::test]
 async fn a_token_that_is_wrong_or_missing_is_not_written() {
     let (bot, token) = fresh().await;
     let none = set_up(&bot, &[]);

@@ -4,6 +4,7 @@ mod approvals;
 mod buttons;
 pub mod chats;
 mod commands;
+mod ended_chats;
 pub mod former_keys;
 mod hermes_rules;
 mod left_behind;

@@ -4,6 +4,7 @@ mod checkpoint;
 mod cjk_index;
 mod close;
 mod damaged_index;
+mod ended_chats;
 mod every_hermes;
 mod faults;
 mod hermes_columns;

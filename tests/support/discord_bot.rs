@@ -32,10 +32,4 @@ impl DiscordBot {
         let toml = format!("[platforms.discord]\nbase_url = \"{url}\"\n");
         self.home.write(".config/hermesd/hermesd.toml", &toml);
     }
-
-    /// One value of the database.
-    pub fn look<T: rusqlite::types::FromSql>(&self, sql: &str) -> T {
-        let row = self.home.sqlite().query_row(sql, [], |row| row.get(0));
-        row.unwrap_or_else(|e| panic!("{sql}: {e}"))
-    }
 }

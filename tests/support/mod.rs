@@ -5,6 +5,7 @@ pub mod bot;
 mod daemon;
 pub mod discord;
 pub mod discord_bot;
+mod discord_talk;
 pub mod endpoint;
 pub mod fake;
 pub mod journald;

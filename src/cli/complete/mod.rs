@@ -294,7 +294,7 @@ mod tests {
     /// Every value is either completed or listed as free.
     #[tokio::test]
     async fn no_value_is_forgotten() {
-        const FREE: [&str; 12] = [
+        const FREE: [&str; 13] = [
             "title",
             "note",
             "timeout",
@@ -305,6 +305,7 @@ mod tests {
             "code",
             "home_channel",
             "allow",
+            "owner",
             "since",
             "unit",
         ];

@@ -40,6 +40,24 @@ pub(super) async fn no(out: &Output, question: &str) -> Result<bool, CliError> {
     Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
 }
 
+/// Asks for a number from 1 to `count`, and returns it minus one. `None`: the person only presses Enter.
+pub(super) async fn number(
+    out: &Output,
+    question: &str,
+    count: usize,
+) -> Result<Option<usize>, CliError> {
+    loop {
+        let answer = line(out, question).await?;
+        if answer.is_empty() {
+            return Ok(None);
+        }
+        match answer.parse::<usize>() {
+            Ok(number) if (1..=count).contains(&number) => return Ok(Some(number - 1)),
+            _ => out.line(format!("Type a number from 1 to {count}."))?,
+        }
+    }
+}
+
 async fn read() -> Result<String, CliError> {
     let read = tokio::task::spawn_blocking(move || {
         let mut line = String::new();

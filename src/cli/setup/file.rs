@@ -18,6 +18,8 @@ const LONGEST_CHAIN: usize = 40;
 pub(super) struct File {
     path: PathBuf,
     document: DocumentMut,
+    /// As it is on the disk.
+    text: String,
 }
 
 impl File {
@@ -28,8 +30,14 @@ impl File {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(failed(&path, &error)),
         };
-        let document = text.parse().map_err(|error| failed(&path, &error))?;
-        Ok(File { path, document })
+        let document = text
+            .parse::<DocumentMut>()
+            .map_err(|error| failed(&path, &error))?;
+        Ok(File {
+            path,
+            document,
+            text,
+        })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -63,6 +71,24 @@ impl File {
         }
     }
 
+    /// Names the home, and removes what belonged to another one.
+    pub(super) fn set_home(&mut self, platform: &str, chat: &str, name: Option<&str>) {
+        let before = self.table(platform).get("home_channel");
+        let is_same = before.is_some_and(|before| {
+            before.as_str() == Some(chat)
+                || before.as_integer().is_some_and(|n| n.to_string() == chat)
+        });
+        if !is_same && let Some(table) = self.table(platform).as_table_like_mut() {
+            for field in ["name", "thread", "user"] {
+                table.remove(&format!("home_channel_{field}"));
+            }
+        }
+        self.set(platform, "home_channel", chat);
+        if let Some(name) = name {
+            self.set(platform, "home_channel_name", name);
+        }
+    }
+
     fn table(&mut self, platform: &str) -> &mut Item {
         let table = |implicit| {
             let mut table = Table::new();
@@ -76,10 +102,14 @@ impl File {
         &mut platforms[platform]
     }
 
-    /// Replaces the file atomically. A link stays a link: its target is replaced.
-    pub(super) fn write(&self) -> Result<(), CliError> {
+    /// Replaces the file atomically if something has changed. A link stays a link: its target is replaced.
+    pub(super) fn write(&mut self) -> Result<(), CliError> {
         let text = self.document.to_string();
-        replace(&self.path, &text).map_err(|error| failed(&self.path, &error))
+        if text != self.text {
+            replace(&self.path, &text).map_err(|error| failed(&self.path, &error))?;
+            self.text = text;
+        }
+        Ok(())
     }
 
     /// Whether users other than the owner and the group can read it.
@@ -206,6 +236,26 @@ mod tests {
         assert!(file.is_open_to_others());
         let left = std::fs::read_dir(real.parent().unwrap()).unwrap().count();
         assert_eq!(left, 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn another_home_does_not_keep_the_thread_of_the_one_before() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("hermesd.toml");
+        let before = "[platforms.discord]\nhome_channel = 1\nhome_channel_name = \"old\"\nhome_channel_thread = \"2\"\n";
+        std::fs::write(&path, before).unwrap();
+        let mut file = File::open(path.clone()).unwrap();
+        file.set_home("discord", "1", None);
+        file.write().unwrap();
+        let after = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(after, before.replace("= 1", "= \"1\""));
+        file.set_home("discord", "3", Some("new"));
+        file.write().unwrap();
+        let after = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(
+            after,
+            "[platforms.discord]\nhome_channel = \"3\"\nhome_channel_name = \"new\"\n"
+        );
     }
 
     #[test]

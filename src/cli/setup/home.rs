@@ -7,11 +7,11 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::ask;
 use super::file::File;
+use super::{Guide, ask};
 use crate::cli::CliError;
 use crate::cli::diagnose_process::{DiagnoseProcess, unexpected};
-use crate::cli::output::Output;
+use crate::cli::output::{BOLD, Output};
 use crate::client::Client;
 use crate::config::paths;
 use crate::protocol::{
@@ -23,19 +23,63 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A chat in which a person has sent /sethome.
-pub(super) struct FoundHome {
+struct FoundHome {
     /// The number of the chat in `DiagnoseRequest::Reply`.
-    pub(super) heard: usize,
-    pub(super) chat: String,
-    pub(super) chat_name: Option<String>,
-    pub(super) user: Option<String>,
+    heard: usize,
+    chat: String,
+    chat_name: Option<String>,
+    user: Option<String>,
+}
+
+impl Guide<'_> {
+    /// The chat in which the person sends /sethome.
+    pub(super) async fn heard_home(
+        &self,
+        mut process: DiagnoseProcess,
+        file: &mut File,
+        daemon: Option<&Client>,
+        bot: &str,
+    ) -> Result<String, CliError> {
+        self.out.line(self.out.styled(BOLD, "\nThe home channel"))?;
+        self.out.line(format!(
+            "Handoffs go to one chat: a private chat with {bot}, or a group with it (with topics, each handoff gets its own).\n\
+             Send /sethome there now."
+        ))?;
+        if let Some(client) = daemon {
+            // Only one program can receive the bot's messages: the daemon.
+            drop(process);
+            return through_daemon(client, self.descriptor.name, file, self.out).await;
+        }
+        let found = listen(&mut process, self.out).await?;
+        let chat = found.chat;
+        file.set(self.descriptor.name, "home_channel", &chat);
+        if let Some(name) = &found.chat_name {
+            file.set(self.descriptor.name, "home_channel_name", name);
+        }
+        if let Some(user) = &found.user {
+            file.set(self.descriptor.name, "owner", user);
+            file.add(
+                self.descriptor.name,
+                "allowed_users",
+                std::slice::from_ref(user),
+            );
+        }
+        file.write()?;
+        let reply = DiagnoseRequest::Reply {
+            heard: found.heard,
+            text: "This is home now. Sessions that are handed off come here.".into(),
+        };
+        if let Err(error) = process.ask(&reply).await {
+            self.out
+                .line(format!("(Cannot send a confirmation to the chat: {error})"))?;
+        }
+        self.out.line(format!("{chat} is the home channel."))?;
+        Ok(chat)
+    }
 }
 
 /// Listens for /sethome until the person at the terminal confirms one.
-pub(super) async fn listen(
-    process: &mut DiagnoseProcess,
-    out: &Output,
-) -> Result<FoundHome, CliError> {
+async fn listen(process: &mut DiagnoseProcess, out: &Output) -> Result<FoundHome, CliError> {
     process.send(&DiagnoseRequest::Listen).await?;
     loop {
         let answer = process.answer().await.map_err(|error| CliError::Failed {
@@ -70,8 +114,8 @@ pub(super) async fn listen(
     }
 }
 
-/// Lets the daemon reload the configuration, and waits until the platform is up.
-pub(super) async fn reload(client: &Client, platform: &str) -> Result<(), CliError> {
+/// Lets the daemon reload the configuration.
+pub(super) fn signal_reload(client: &Client) -> Result<(), CliError> {
     let pid = i32::try_from(client.server().pid).unwrap_or_default();
     kill(Pid::from_raw(pid), Signal::SIGHUP).map_err(|error| CliError::Failed {
         message: format!("cannot signal the daemon (process {pid}) to reload its configuration: {error}"),
@@ -79,7 +123,12 @@ pub(super) async fn reload(client: &Client, platform: &str) -> Result<(), CliErr
             "run `systemctl --user reload {}`, or `systemctl reload hermesd` as root for the system service, then run this again",
             paths::unit_of(Path::new(&client.server().home))
         )),
-    })?;
+    })
+}
+
+/// Lets the daemon reload the configuration, and waits until the platform is up.
+pub(super) async fn reload(client: &Client, platform: &str) -> Result<(), CliError> {
+    signal_reload(client)?;
     let connected = async {
         loop {
             let now = platform_view(client, platform).await?;
@@ -103,7 +152,7 @@ pub(super) async fn reload(client: &Client, platform: &str) -> Result<(), CliErr
 
 /// Waits until the daemon has received a /sethome. A person without access gets a code from the bot, and enters it
 /// here. That person becomes the owner of the bot if it has none.
-pub(super) async fn through_daemon(
+async fn through_daemon(
     client: &Client,
     platform: &str,
     file: &mut File,

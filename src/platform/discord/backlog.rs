@@ -18,7 +18,7 @@ const OVERLAP: f64 = 60.0;
 const MOST_MISSED: usize = 1000;
 const PAGE: usize = 100;
 /// The most chats whose history is read after an absence. Each costs a call.
-const MOST_CHATS: usize = 200;
+pub(super) const MOST_CHATS: usize = 200;
 
 impl Discord {
     /// Accepts what was said without us in the chats that are on a session, in the order in which it was said. The

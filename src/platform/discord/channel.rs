@@ -16,9 +16,8 @@ use crate::platform::http_failure::HttpFailure;
 
 /// The most channels that are remembered. Others are asked for again.
 const MOST: usize = 10_000;
-
 /// Media channels, which the SDK does not name.
-const MEDIA: u8 = 16;
+pub(super) const MEDIA: u8 = 16;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Channel {
@@ -59,6 +58,11 @@ impl Channel {
     /// Forums and media channels contain posts, and nothing else.
     pub(super) fn is_forum(&self) -> bool {
         matches!(self.kind, Kind::Forum | Kind::Unknown(MEDIA))
+    }
+
+    /// Whether a handoff gets a thread of its own there.
+    pub(super) fn has_threads(&self) -> bool {
+        self.is_forum() || matches!(self.kind, Kind::Text | Kind::News)
     }
 
     pub(super) fn chat_type(&self) -> ChatType {
@@ -169,7 +173,7 @@ impl Channels {
         guilds.get(id).cloned()
     }
 
-    fn get(&self, id: &str) -> Option<Channel> {
+    pub(super) fn get(&self, id: &str) -> Option<Channel> {
         self.known().get(id).cloned()
     }
 }

@@ -14,6 +14,7 @@ pub(super) struct DiscordConfig {
     pub(super) reactions: bool,
     pub(super) replies: Replies,
     pub(super) native_commands: NativeCommands,
+    pub(super) archive_left: ArchiveLeft,
     /// Some people may talk because of a role.
     pub(super) uses_roles: bool,
     /// The people who may talk. They are added to private threads.
@@ -38,6 +39,15 @@ pub(super) enum NativeCommands {
     Administrators,
     Everyone,
     Off,
+}
+
+/// What happens to a thread that its session has left.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum ArchiveLeft {
+    #[default]
+    No,
+    Rename,
+    Archive,
 }
 
 impl DiscordConfig {
@@ -65,6 +75,11 @@ impl DiscordConfig {
             uses_roles: !settings.access.roles.is_empty(),
             allowed_users,
             names,
+            archive_left: match values.text("archive_left").as_deref() {
+                Some("rename") => ArchiveLeft::Rename,
+                Some("archive") => ArchiveLeft::Archive,
+                _ => ArchiveLeft::No,
+            },
         }
     }
 }

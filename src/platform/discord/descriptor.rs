@@ -28,8 +28,8 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     setup: &[
         "At discord.com/developers, create an application and add a bot to it.",
         "Under Bot, switch the Message Content Intent on and copy the token.",
-        "Under OAuth2, invite the bot to your server with the scopes bot and applications.commands.",
     ],
+    manifest: None,
 };
 
 /// The id in the forms that Hermes accepts: `42`, `<@42>`, `<@!42>` and `user:42`.
@@ -65,13 +65,14 @@ const SETTINGS: &[S] = &[
     FREE_CHATS.env(&["DISCORD_FREE_RESPONSE_CHANNELS"]).hermes_first(&["free_response_channels", "extra.free_response_channels"]),
     THREAD_REQUIRE_MENTION.hermes(&["thread_require_mention"]),
     S::flag("ignore_mentions_of_others", "The bot ignores messages that mention other people and not the bot, except in free_chats.").default("true").env(&["DISCORD_IGNORE_NO_MENTION"]).for_daemon(),
-    S::flag("auto_thread", "A mention in a channel opens a thread on that message, and the conversation continues there. It opens none in free_chats, and none for a reply or a command.").default("true").env(&["DISCORD_AUTO_THREAD"]).hermes(&["auto_thread"]).for_daemon(),
+    S::flag("auto_thread", "A mention in a channel opens a thread on that message, and the conversation continues there. It opens none in free_chats, none in a channel that has a session itself, and none for a reply or a command.").default("true").env(&["DISCORD_AUTO_THREAD"]).hermes(&["auto_thread"]).for_daemon(),
     S::list("no_thread_chats", "Ids or names of the channels in which a mention opens no thread.").env(&["DISCORD_NO_THREAD_CHANNELS"]).hermes(&["no_thread_channels"]).for_daemon(),
     ALLOW_BOTS,
     S::choice("reply_to_mode", &["off", "first", "all"], "Which messages of an answer refer to the message that they answer: none, the first, or all.").default("first").env(&["DISCORD_REPLY_TO_MODE"]).hermes(&["reply_to_mode"]),
     REACTIONS.hermes(&["reactions"]),
     S::choice("native_commands", &["administrators", "everyone", "off"], "Who sees the commands (/resume, /new and the others) in Discord's own menu on a server. With administrators, a server's settings can show them to more people and roles. Commands that are typed as a text work in any case.").default("administrators"),
     S::choice("auto_archive", &["60", "1440", "4320", "10080"], "Minutes without a message after which Discord archives a thread of a handoff.").default("1440"),
+    S::choice("archive_left", &["no", "rename", "archive"], "What happens to a thread that its session has left: nothing, a new name that begins with [left], or it is archived. /resume there restores the name, and a message opens an archived thread.").default("no"),
     S::text("base_url", "The address of a proxy for Discord's API, up to /api/v10: http://host:8080. The gateway's address comes from its answer."),
     S::secret("token", "The bot's token.").env(&["DISCORD_BOT_TOKEN"]).hermes(&["token"]),
 ];

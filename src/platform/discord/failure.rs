@@ -32,7 +32,7 @@ enum Meaning {
 }
 
 /// Discord's code, what it means, and the words with the remedy.
-const CODES: [(u64, Meaning, &str); 14] = [
+const CODES: [(u64, Meaning, &str); 16] = [
     (
         10003,
         Meaning::Gone,
@@ -67,7 +67,7 @@ const CODES: [(u64, Meaning, &str); 14] = [
     (
         50013,
         Meaning::Refused,
-        "missing permission: give the bot's role the permissions that `hermesctl doctor` names",
+        "missing permission: grant it to the bot's role, in the channel or on the server",
     ),
     (
         50024,
@@ -89,6 +89,16 @@ const CODES: [(u64, Meaning, &str); 14] = [
         160005,
         Meaning::Gone,
         "the thread is locked: unlock it, or give the bot the permission Manage Threads",
+    ),
+    (
+        50278,
+        Meaning::Refused,
+        "the bot and the person share no server: invite the bot to one that the person is on",
+    ),
+    (
+        160007,
+        Meaning::Refused,
+        "the server has its maximum number of active announcement threads: archive some of them",
     ),
     (
         160006,

@@ -19,8 +19,8 @@ use crate::platform::{InboundEvent, InboundMessage, ListenContext, PlatformError
 
 /// Discord keeps a session without a connection for a short time only. An older one is not tried.
 const SESSION_LIVES: f64 = 600.0;
-/// The pause before a new session, as the documentation asks for.
-const FRESH_PAUSE: Duration = Duration::from_secs(2);
+/// The time between two beginnings of a session. Discord allows one in five seconds.
+const BETWEEN_STARTS: Duration = Duration::from_millis(5_200);
 /// The most events that wait to be handled. With more, the connection ends and the gateway repeats them.
 const MOST_WAITING: usize = 10_000;
 /// The time between two writes of the position. What is handled meanwhile may be received twice after a restart, and
@@ -112,7 +112,6 @@ impl Discord {
                         "beginning a new session of the gateway"
                     );
                     progress.position.session = None;
-                    tokio::time::sleep(FRESH_PAUSE).await;
                 }
                 End::Resumable(reason) | End::Fresh(reason) => {
                     return PlatformError::transient(reason);
@@ -133,6 +132,9 @@ impl Discord {
             && self.allowed_gateway(&session.url).is_none()
         {
             session.url.clone_from(&url);
+        }
+        if position.session.is_none() {
+            self.wait_for_start().await;
         }
         let login = Login {
             url: &url,
@@ -170,6 +172,15 @@ impl Discord {
         }
     }
 
+    /// Waits until Discord allows another session to begin.
+    async fn wait_for_start(&self) {
+        let last = *self.last_start.lock().unwrap_or_else(|e| e.into_inner());
+        if let Some(last) = last {
+            tokio::time::sleep_until(last + BETWEEN_STARTS).await;
+        }
+        *self.last_start.lock().unwrap_or_else(|e| e.into_inner()) = Some(Instant::now());
+    }
+
     /// Handles events in their order until there are no more.
     async fn handle_events(
         &self,
@@ -185,6 +196,8 @@ impl Discord {
             let handled = match name.as_str() {
                 "READY" => {
                     let newest = self.fetch_missed(context, &progress.position).await?;
+                    // Before an ended chat is released, what was said there is accepted.
+                    self.find_ended(context, &data).await?;
                     // Only now, so that an error above leads to another READY.
                     progress.position.session = Session::begun(&data, seq);
                     progress.stored = None;
@@ -258,6 +271,7 @@ impl Discord {
         name: &str,
         data: &Value,
     ) -> Result<Option<String>, PlatformError> {
+        self.report_end(context, name, data).await?;
         match name {
             "GUILD_CREATE" => self.remember_guild(data),
             "CHANNEL_CREATE" | "CHANNEL_UPDATE" | "THREAD_CREATE" | "THREAD_UPDATE" => {

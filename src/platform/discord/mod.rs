@@ -9,16 +9,20 @@ mod commands;
 mod config;
 mod descriptor;
 mod diagnose;
+mod ended;
 mod failure;
 mod format;
 mod gateway;
 mod interactions;
+mod left;
 mod listen;
 mod parse;
 mod people;
 mod permissions;
 mod send;
+mod setup;
 mod threads;
+mod wanted;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -31,8 +35,8 @@ use serenity::http::Route;
 use super::sign_in::sign_in;
 use super::{
     Account, AdapterContext, BuildError, Capabilities, CountedCalls, Dedup, Finding, HoldScope,
-    InboundMessage, Limit, ListenContext, OutboundMessage, Platform, PlatformError, Rates,
-    ReplyHandle,
+    HomeTrial, InboundMessage, Limit, ListenContext, OutboundMessage, Platform, PlatformError,
+    PossibleHome, Rates, ReplyHandle, Server,
 };
 use crate::config::PlatformConfig;
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
@@ -41,6 +45,7 @@ use channel::{Channels, channel_id, id_of};
 use config::DiscordConfig;
 pub use descriptor::DESCRIPTOR;
 use interactions::OpenCommands;
+use left::Departures;
 use send::ShownButtons;
 
 pub const NAME: &str = "discord";
@@ -54,6 +59,8 @@ pub struct Discord {
     context: AdapterContext,
     me: Mutex<Option<Account>>,
     channels: Channels,
+    /// When the last session of the gateway was begun.
+    last_start: Mutex<Option<tokio::time::Instant>>,
     /// Held while a thread is opened, so that no attempt takes the thread of another one for its own.
     opening: tokio::sync::Mutex<()>,
     /// The threads that this process has opened.
@@ -62,6 +69,7 @@ pub struct Discord {
     buttons: ShownButtons,
     /// The ids of people whom the settings name.
     people: Mutex<HashMap<String, String>>,
+    departures: Departures,
 }
 
 pub fn build(
@@ -78,11 +86,13 @@ pub fn build(
         context,
         me: Mutex::default(),
         channels: Channels::default(),
+        last_start: Mutex::default(),
         opening: tokio::sync::Mutex::default(),
         opened: Mutex::default(),
         open_commands: OpenCommands::default(),
         buttons: ShownButtons::default(),
         people: Mutex::default(),
+        departures: Departures::default(),
     }))
 }
 
@@ -118,7 +128,7 @@ impl Platform for Discord {
             threads: true,
             send_dedup: Dedup::For(NONCE_LASTS),
             // An empty thread of an earlier attempt is found by its name.
-            thread_dedup: Dedup::Always,
+            thread_dedup: Dedup::For(threads::REUSED_WITHIN),
             buttons: true,
             files: true,
         }
@@ -152,6 +162,42 @@ impl Platform for Discord {
         self.look_around(home).await
     }
 
+    async fn obstacles(&self) -> Vec<Finding> {
+        self.missing_intent().await.into_iter().collect()
+    }
+
+    async fn invitation(&self) -> Result<Option<String>, PlatformError> {
+        Ok(self.application().await?.invitation())
+    }
+
+    async fn servers(&self) -> Result<Option<Vec<Server>>, PlatformError> {
+        Ok(Some(self.guilds().await?))
+    }
+
+    async fn homes(
+        &self,
+        server: &str,
+        owner: Option<&Account>,
+    ) -> Result<Vec<PossibleHome>, PlatformError> {
+        Ok(self.homes_of(server, owner).await?)
+    }
+
+    async fn owner(&self) -> Result<Option<Account>, PlatformError> {
+        Ok(self.application().await?.owner())
+    }
+
+    async fn person(&self, id: &str) -> Result<Account, PlatformError> {
+        self.user(id).await
+    }
+
+    fn own_id_hint(&self) -> &'static str {
+        "switch on Developer Mode under User Settings, Advanced; then right-click your name and choose Copy User ID"
+    }
+
+    async fn try_home(&self, home: &HomeChannel) -> Result<HomeTrial, PlatformError> {
+        self.try_out(home).await
+    }
+
     async fn listen(&self, context: &ListenContext) -> PlatformError {
         self.receive(context).await
     }
@@ -181,15 +227,31 @@ impl Platform for Discord {
         let route = Route::Channel {
             channel_id: channel_id(thread)?,
         };
-        Ok(self.api.delete(route).await.map(drop)?)
+        self.api.delete(route).await?;
+        if let Some(around) = &destination.parent_chat_id {
+            self.delete_seed(around, thread).await;
+        }
+        Ok(())
+    }
+
+    async fn thread_left(&self, thread: &Source) -> Result<(), PlatformError> {
+        self.show_departure(thread).await
+    }
+
+    async fn thread_resumed(&self, thread: &Source) -> Result<(), PlatformError> {
+        self.show_return(thread).await
     }
 
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {
-        address::of_home(&self.with_owner_id(home), opened)
+        self.placed(address::of_home(&self.with_owner_id(home), opened))
+    }
+
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        self.home_for_notes(home).await
     }
 
     fn parent(&self, thread: &Source) -> Option<Source> {
-        address::parent(thread)
+        address::parent(thread).filter(|around| self.may_have_messages(around))
     }
 
     fn split(&self, markdown: &str) -> Vec<String> {

@@ -92,10 +92,17 @@ pub(super) fn message(message: &Value, place: &Place, me: &str) -> Option<Inboun
         .get("referenced_message")
         .filter(|reply| reply.is_object());
     let replied_author = replied.and_then(|reply| reply.get("author"));
+    // A reply notifies the person who is replied to. That does not say whom it is for.
+    let is_pinged_by_reply = |id: &str| {
+        let by_reply = replied_author.is_some_and(|author| text(author, "id") == id);
+        by_reply && !mentions(id).iter().any(|mention| words.contains(mention))
+    };
     let facts = MessageFacts {
-        mentions_us: mentioned.contains(&me)
-            || mentions(me).iter().any(|mention| words.contains(mention)),
-        mentions_others: mentioned.iter().any(|id| *id != me),
+        // Discord leaves out what looks like a mention in code.
+        mentions_us: mentioned.contains(&me),
+        mentions_others: mentioned
+            .iter()
+            .any(|id| *id != me && !is_pinged_by_reply(id)),
         leading_mention: leading_mention(words, me),
         replies_to_us: replied_author.is_some_and(|author| text(author, "id") == me),
         quoted: replied
@@ -125,9 +132,9 @@ pub(super) fn message(message: &Value, place: &Place, me: &str) -> Option<Inboun
     })
 }
 
-/// The forms of a mention of the bot.
-fn mentions(me: &str) -> [String; 2] {
-    [format!("<@{me}>"), format!("<@!{me}>")]
+/// The forms of a mention of a person or a bot.
+fn mentions(id: &str) -> [String; 2] {
+    [format!("<@{id}>"), format!("<@!{id}>")]
 }
 
 fn leading_mention(words: &str, me: &str) -> usize {

@@ -48,15 +48,10 @@ impl Discord {
         if self.rules.names.is_empty() || known == self.rules.names.len() {
             return Ok(());
         }
-        let guilds = self.api.get(Route::UserMeGuilds).await?;
-        let guilds: Vec<GuildId> = guilds
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|guild| id_of(guild, "id")?.parse::<u64>().ok())
-            .filter(|id| *id != 0)
-            .map(GuildId::new)
-            .collect();
+        let guilds = self.guilds().await?.into_iter();
+        let guilds = guilds.filter_map(|guild| guild.id.parse::<u64>().ok());
+        let guilds = guilds.filter(|id| *id != 0).map(GuildId::new);
+        let guilds: Vec<GuildId> = guilds.collect();
         for name in &self.rules.names {
             match self.find_person(name, &guilds).await? {
                 Ok(id) => {

@@ -28,6 +28,8 @@ const BUTTONS_IN_A_ROW: usize = 5;
 const ROWS: usize = 5;
 /// The most messages whose buttons are remembered.
 const MOST_SHOWN: usize = 1000;
+/// The id of a sent message that is not known. Such a message cannot be edited.
+const UNKNOWN_ID: &str = "0";
 /// 👀, as it stands in an address.
 const EYES: &str = "%F0%9F%91%80";
 
@@ -138,15 +140,19 @@ impl Discord {
         }
         let sent = match self.post_body(route(), &body, what.file).await {
             // A reply may be refused where a plain message is not.
-            Err(failure) if failure.is_final() && reference.is_some() => {
+            Err(failure)
+                if failure.is_final() && failure.code() != Some(10008) && reference.is_some() =>
+            {
                 if let Some(body) = body.as_object_mut() {
                     body.remove("message_reference");
                 }
                 self.post_body(route(), &body, what.file).await?
             }
+            // Discord recognises the nonce of a message that someone has deleted since.
+            Err(failure) if failure.code() == Some(10008) => return Ok(UNKNOWN_ID.into()),
             sent => sent?,
         };
-        let id = id_of(&sent, "id").unwrap_or_else(|| "0".into());
+        let id = id_of(&sent, "id").unwrap_or_else(|| UNKNOWN_ID.into());
         self.buttons.shown(&id, what.buttons);
         Ok(id)
     }

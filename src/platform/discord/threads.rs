@@ -1,5 +1,7 @@
 //! Opens threads for handoffs and for mentions.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use serenity::http::Route;
 use serenity::model::Permissions;
@@ -8,16 +10,18 @@ use serenity::model::id::{ChannelId, GuildId, MessageId, UserId};
 
 use super::channel::{Channel, channel_id, id_of};
 use super::failure::Failure;
-use super::{Discord, NAME, parse, send};
+use super::{Discord, NAME, parse, send, wanted};
 use crate::clock;
 use crate::domain::{ChatType, HomeChannel, Source, ThreadOutcome};
 use crate::platform::{InboundMessage, PlatformError};
 
-const LONGEST_NAME: usize = 100;
+pub(super) const LONGEST_NAME: usize = 100;
 /// The longest name of a thread on a mention, as Hermes has it.
 const LONGEST_NAME_OF_MENTION: usize = 80;
 /// An empty thread of the same name that is older belongs to another handoff.
-const REUSED_WITHIN: f64 = 3600.0;
+pub(super) const REUSED_WITHIN: Duration = Duration::from_secs(3600);
+/// The type of a private thread.
+const PRIVATE: u64 = 12;
 /// The most people who are added to a private thread beside its owner.
 const MOST_ADDED: usize = 20;
 
@@ -35,18 +39,16 @@ impl Discord {
             channel => channel.map_err(|failure| unusable(home, failure))?,
         };
         let instead = |reason: &str| Ok(home_itself(&channel, home, reason));
-        match channel.kind {
-            Kind::Private | Kind::GroupDm => {
-                return instead("a private chat on Discord has no threads");
-            }
-            Kind::NewsThread | Kind::PublicThread | Kind::PrivateThread => {
-                return instead("the home channel is a thread itself");
-            }
-            Kind::Text | Kind::News => {}
-            _ if channel.is_forum() => {}
-            _ => return instead("this kind of channel has no threads"),
+        if matches!(channel.kind, Kind::Private | Kind::GroupDm) {
+            return instead("a private chat on Discord has no threads");
         }
         self.owner_sees(home, &channel).await?;
+        if channel.chat_type() == ChatType::Thread {
+            return instead("the home channel is a thread itself");
+        }
+        if !channel.has_threads() {
+            return instead("this kind of channel has no threads");
+        }
         let name: String = title.chars().take(LONGEST_NAME).collect();
         let _opening = self.opening.lock().await;
         let opened = match self.abandoned_thread(&channel, &name).await? {
@@ -65,7 +67,14 @@ impl Discord {
                 })
             }
             Err(failure) if failure.is_final() => {
-                let reason = PlatformError::from(failure).to_string();
+                let reason = self.refusal_in(&channel, failure).await;
+                // A forum has no messages of its own.
+                if channel.is_forum() {
+                    return Err(PlatformError::Permanent(format!(
+                        "no post could be opened in the home channel {}: {reason}",
+                        channel.id
+                    )));
+                }
                 instead(&format!(
                     "no thread could be opened: {reason}; mention the bot there"
                 ))
@@ -128,7 +137,7 @@ impl Discord {
     }
 
     /// A home that is the id of a person means the private chat with them.
-    async fn private_home(
+    pub(super) async fn private_home(
         &self,
         home: &HomeChannel,
         unknown: Failure,
@@ -150,6 +159,23 @@ impl Discord {
         }
     }
 
+    /// Why Discord refuses a call in a channel. Names the permissions that the bot lacks there.
+    async fn refusal_in(&self, channel: &Channel, failure: Failure) -> String {
+        let is_permission = failure.code() == Some(50013);
+        let reason = PlatformError::from(failure).to_string();
+        let Some(guild) = channel.guild.as_ref().filter(|_| is_permission) else {
+            return reason;
+        };
+        let allowed = self.permissions_of(guild, &channel.id, &self.me()).await;
+        let Ok(Some(allowed)) = allowed else {
+            return reason;
+        };
+        match wanted::missing(allowed, channel.kind).as_slice() {
+            [] => reason,
+            missing => format!("{reason} ({})", missing.join(", ")),
+        }
+    }
+
     /// The people for whom a handoff is: its owner, else those who may talk.
     fn people_of<'a>(&'a self, home: &'a HomeChannel) -> Vec<String> {
         match &home.owner {
@@ -165,17 +191,32 @@ impl Discord {
     }
 
     /// A handoff that nobody can see must not be completed.
-    async fn owner_sees(&self, home: &HomeChannel, channel: &Channel) -> Result<(), PlatformError> {
+    pub(super) async fn owner_sees(
+        &self,
+        home: &HomeChannel,
+        channel: &Channel,
+    ) -> Result<(), PlatformError> {
         let Some(guild) = &channel.guild else {
             return Ok(());
         };
+        // A thread has the permissions of the channel around it.
+        let is_thread = channel.chat_type() == ChatType::Thread;
+        let around = channel.parent.as_ref().filter(|_| is_thread);
+        let decides = around.unwrap_or(&channel.id);
         let mut refusal = None;
         for person in self.people_of(home) {
-            let permissions = self.permissions_of(guild, &channel.id, &person).await?;
+            let permissions = self.permissions_of(guild, decides, &person).await?;
             let reason = match permissions {
                 None => "is not a member of its server: invite them",
                 Some(allowed) if !allowed.contains(Permissions::VIEW_CHANNEL) => {
                     "cannot see it: give them the permission View Channel"
+                }
+                Some(allowed)
+                    if channel.kind == Kind::PrivateThread
+                        && !allowed.contains(Permissions::MANAGE_THREADS)
+                        && !self.is_in_thread(&channel.id, &person).await? =>
+                {
+                    "is not in it: add them to the private thread"
                 }
                 Some(_) => return Ok(()),
             };
@@ -239,6 +280,27 @@ impl Discord {
         }
     }
 
+    /// Deletes the message that a deleted thread began with. It has the id of the thread. Most threads have none.
+    pub(super) async fn delete_seed(&self, channel: &str, thread: &str) {
+        let number = thread.parse::<u64>().ok().filter(|id| *id != 0);
+        let (Ok(channel_id), Some(number)) = (channel_id(channel), number) else {
+            return;
+        };
+        let message = Route::ChannelMessage {
+            channel_id,
+            message_id: MessageId::new(number),
+        };
+        if let Err(failure) = self.api.delete(message).await
+            && failure.code() != Some(10008)
+        {
+            tracing::debug!(
+                ?failure,
+                platform = NAME,
+                "first message of a thread not deleted"
+            );
+        }
+    }
+
     /// The empty thread of an earlier attempt that got no answer.
     async fn abandoned_thread(
         &self,
@@ -261,6 +323,7 @@ impl Discord {
             Err(failure) => return Err(failure.into()),
         };
         let me = self.me();
+        let most_added = self.allowed_people().len() as u64 + 1;
         let is = |thread: &Value, field: &str, value: &str| {
             id_of(thread, field).as_deref() == Some(value)
         };
@@ -271,9 +334,8 @@ impl Discord {
             if is(thread, "parent_id", &channel.id)
                 && is(thread, "owner_id", &me)
                 && is(thread, "name", name)
-                // The first message of a post does not count.
-                && thread.get("message_count").and_then(Value::as_u64) == Some(0)
-                && age < REUSED_WITHIN
+                && is_unused(thread, most_added)
+                && age < REUSED_WITHIN.as_secs_f64()
                 && !self.opened().contains(&id)
                 && !self.context.is_thread_of_handoff(&id).await?
             {
@@ -283,7 +345,7 @@ impl Discord {
         Ok(None)
     }
 
-    async fn create(
+    pub(super) async fn create(
         &self,
         channel: &Channel,
         home: &HomeChannel,
@@ -381,7 +443,7 @@ impl Discord {
         if people.is_empty() {
             return Err(unnamed());
         }
-        body["type"] = json!(12);
+        body["type"] = json!(PRIVATE);
         let route = Route::ChannelThreads {
             channel_id: channel_id(&channel.id)?,
         };
@@ -445,6 +507,15 @@ fn name_of_mention(words: &str) -> String {
     }
 }
 
+/// Whether no one has written in a thread. The first message of a post does not count, and a private thread may count
+/// a message of Discord about each person who was added.
+fn is_unused(thread: &Value, most_added: u64) -> bool {
+    let is_private = thread.get("type").and_then(Value::as_u64) == Some(PRIVATE);
+    let most = if is_private { most_added } else { 0 };
+    let count = thread.get("message_count").and_then(Value::as_u64);
+    count.is_some_and(|count| count <= most)
+}
+
 fn named(thread: &Value) -> Result<String, Failure> {
     id_of(thread, "id").ok_or_else(unnamed)
 }
@@ -457,7 +528,7 @@ fn unnamed() -> Failure {
     }
 }
 
-fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
+pub(super) fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
     match PlatformError::from(failure) {
         PlatformError::Permanent(reason) | PlatformError::Gone(reason) => {
             PlatformError::Permanent(format!(
@@ -469,7 +540,7 @@ fn unusable(home: &HomeChannel, failure: Failure) -> PlatformError {
     }
 }
 
-fn home_itself(channel: &Channel, home: &HomeChannel, reason: &str) -> ThreadOutcome {
+pub(super) fn home_itself(channel: &Channel, home: &HomeChannel, reason: &str) -> ThreadOutcome {
     let thread = home
         .thread_id
         .clone()

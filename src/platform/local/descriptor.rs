@@ -23,6 +23,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     },
     shared_block_has_extra: false,
     setup: &[],
+    manifest: None,
 };
 
 const SETTINGS: &[SettingSpec] = &[

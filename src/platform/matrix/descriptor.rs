@@ -49,6 +49,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     setup: &[
         "Create an account for the bot on a homeserver. Copy its access token, or use its password.",
     ],
+    manifest: None,
 };
 
 #[rustfmt::skip]

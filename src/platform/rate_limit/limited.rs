@@ -14,8 +14,8 @@ use super::{Priority, Rates, ThreadRoom, test_rates};
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
 use crate::metrics::{Metrics, WaitReason};
 use crate::platform::{
-    Account, Capabilities, Finding, InboundMessage, ListenContext, OutboundMessage, Platform,
-    PlatformError, ReplyHandle,
+    Account, Capabilities, Finding, HomeTrial, InboundMessage, ListenContext, OutboundMessage,
+    Platform, PlatformError, PossibleHome, ReplyHandle, Server,
 };
 
 /// A call that takes longer fails as transient. The wait for the limits does not count. Calls with files have no such
@@ -254,6 +254,42 @@ impl Platform for RateLimited {
         self.adapter.remove_webhook().await
     }
 
+    async fn obstacles(&self) -> Vec<Finding> {
+        self.adapter.obstacles().await
+    }
+
+    async fn invitation(&self) -> Result<Option<String>, PlatformError> {
+        self.adapter.invitation().await
+    }
+
+    async fn servers(&self) -> Result<Option<Vec<Server>>, PlatformError> {
+        self.adapter.servers().await
+    }
+
+    async fn homes(
+        &self,
+        server: &str,
+        owner: Option<&Account>,
+    ) -> Result<Vec<PossibleHome>, PlatformError> {
+        self.adapter.homes(server, owner).await
+    }
+
+    async fn owner(&self) -> Result<Option<Account>, PlatformError> {
+        self.adapter.owner().await
+    }
+
+    async fn person(&self, id: &str) -> Result<Account, PlatformError> {
+        self.adapter.person(id).await
+    }
+
+    fn own_id_hint(&self) -> &'static str {
+        self.adapter.own_id_hint()
+    }
+
+    async fn try_home(&self, home: &HomeChannel) -> Result<HomeTrial, PlatformError> {
+        self.adapter.try_home(home).await
+    }
+
     async fn listen(&self, context: &ListenContext) -> PlatformError {
         self.adapter.listen(context).await
     }
@@ -375,6 +411,10 @@ impl Platform for RateLimited {
 
     async fn thread_resumed(&self, thread: &Source) -> Result<(), PlatformError> {
         self.adapter.thread_resumed(thread).await
+    }
+
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        within_patience(self.adapter.find_home(home)).await
     }
 
     fn destination(&self, home: &HomeChannel, opened: &ThreadOutcome) -> Source {

@@ -34,6 +34,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
         "Register a phone number for the bot with signal-cli, or link signal-cli to an account.",
         "Start `signal-cli daemon --http` and leave it running.",
     ],
+    manifest: None,
 };
 
 #[rustfmt::skip]

@@ -35,6 +35,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
         "At api.slack.com/apps, create an app and switch Socket Mode on. Copy the app-level token.",
         "Install the app to your workspace. Copy the bot token.",
     ],
+    manifest: None,
 };
 
 #[rustfmt::skip]

@@ -28,6 +28,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     },
     shared_block_has_extra: true,
     setup: &["In Telegram, write /newbot to @BotFather. It asks for a name and gives you a token."],
+    manifest: None,
 };
 
 #[rustfmt::skip]

@@ -21,6 +21,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     },
     shared_block_has_extra: false,
     setup: &["Pair the bridge with your phone: `hermes whatsapp`."],
+    manifest: None,
 };
 
 #[rustfmt::skip]

@@ -42,6 +42,7 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
         "At developers.facebook.com, create an app with WhatsApp. Copy the phone number id, an access token and the app secret.",
         "Choose a verify token and enter it with the address of your webhook.",
     ],
+    manifest: None,
 };
 
 #[rustfmt::skip]

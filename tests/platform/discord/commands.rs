@@ -10,6 +10,20 @@ fn text_channel(api: &Discord, guild: Id) -> Id {
     api.text_channel(guild, "work")
 }
 
+/// Everyone sees the commands, not only administrators.
+fn at_home() -> DiscordBot {
+    let bot = DiscordBot::at_home(text_channel);
+    set_commands(&bot, "everyone");
+    bot
+}
+
+fn set_commands(bot: &DiscordBot, visible: &str) {
+    let url = bot.api.url();
+    let toml =
+        format!("[platforms.discord]\nbase_url = \"{url}\"\nnative_commands = \"{visible}\"\n");
+    bot.home.write(".config/hermesd/hermesd.toml", &toml);
+}
+
 fn until_registered(bot: &DiscordBot) {
     let has = |world: &World| world.commands.iter().any(|c| c.name == "help");
     bot.api
@@ -54,14 +68,12 @@ fn commands_are_registered_once_and_those_of_others_stay() {
 
 #[test]
 fn commands_are_taken_back_when_they_are_switched_off() {
-    let bot = DiscordBot::at_home(text_channel);
+    let bot = at_home();
     bot.api.has_command("weather", "Shows the weather");
     let daemon = bot.home.start();
     until_registered(&bot);
     daemon.kill();
-    let url = bot.api.url();
-    let toml = format!("[platforms.discord]\nbase_url = \"{url}\"\nnative_commands = \"off\"\n");
-    bot.home.write(".config/hermesd/hermesd.toml", &toml);
+    set_commands(&bot, "off");
     let _daemon = bot.home.start();
     bot.api.until("the commands are gone", || {
         let world = bot.api.world();
@@ -72,7 +84,7 @@ fn commands_are_taken_back_when_they_are_switched_off() {
 
 #[tokio::test]
 async fn a_native_command_is_confirmed_and_answered_in_place() {
-    let bot = DiscordBot::at_home(text_channel);
+    let bot = at_home();
     seed_session(&bot.home).await;
     let _daemon = bot.home.start();
     until_registered(&bot);
@@ -105,7 +117,7 @@ async fn a_native_command_is_confirmed_and_answered_in_place() {
 
 #[tokio::test]
 async fn a_stranger_is_refused_in_private_and_nothing_is_stored() {
-    let bot = DiscordBot::at_home(text_channel);
+    let bot = at_home();
     seed_session(&bot.home).await;
     let _daemon = bot.home.start();
     until_registered(&bot);
@@ -121,7 +133,7 @@ async fn a_stranger_is_refused_in_private_and_nothing_is_stored() {
 
 #[tokio::test]
 async fn a_command_that_is_unknown_here_is_answered() {
-    let bot = DiscordBot::at_home(text_channel);
+    let bot = at_home();
     bot.api.has_command("weather", "Shows the weather");
     let _daemon = bot.home.start();
     until_registered(&bot);
@@ -133,7 +145,7 @@ async fn a_command_that_is_unknown_here_is_answered() {
 
 #[tokio::test]
 async fn a_session_is_chosen_by_button_and_the_buttons_are_disabled() {
-    let bot = DiscordBot::at_home(text_channel);
+    let bot = at_home();
     seed_session(&bot.home).await;
     add_session(&bot.home, "second", "Another plan");
     let _daemon = bot.home.start();
@@ -158,7 +170,7 @@ async fn a_session_is_chosen_by_button_and_the_buttons_are_disabled() {
 
 #[tokio::test]
 async fn retry_and_stop_confirm_what_they_do() {
-    let bot = DiscordBot::at_home(text_channel);
+    let bot = at_home();
     let _daemon = bot.home.start();
     until_registered(&bot);
     let chat = bot.api.direct(&ADA);
@@ -180,7 +192,7 @@ async fn retry_and_stop_confirm_what_they_do() {
 #[tokio::test]
 async fn a_command_survives_a_kill() {
     use crate::support::fake::ScriptedFault;
-    let bot = DiscordBot::at_home(text_channel);
+    let bot = at_home();
     seed_session(&bot.home).await;
     let daemon = bot.home.start();
     until_registered(&bot);

@@ -34,8 +34,13 @@ async fn a_session_begins_with_all_that_the_bot_sees() {
     assert_eq!(ready["d"]["guilds"], unavailable);
     let resume = ready["d"]["resume_gateway_url"].as_str().unwrap();
     assert!(resume.starts_with("ws://"), "{resume}");
+    let bot = done(&discord, "GET", "/gateway/bot", Value::Null).await;
+    assert_ne!(bot["url"], resume, "a session is resumed elsewhere");
     let create = client.until_event("GUILD_CREATE").await;
     assert_eq!(create["d"]["channels"][0]["id"], general.to_string());
+    // The channels of a guild do not name it again.
+    assert!(create["d"]["channels"][0].get("guild_id").is_none());
+    assert!(create["d"]["threads"][0].get("guild_id").is_none());
     assert_eq!(create["d"]["roles"].as_array().unwrap().len(), 2);
     let threads = create["d"]["threads"].as_array().unwrap();
     assert_eq!(threads.len(), 1, "{threads:?}");

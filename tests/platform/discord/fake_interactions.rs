@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::fake::{AGENT, Client, INTENTS, answer_to, call, done, errors_in, refused};
 use crate::support::discord::permissions::{EVERYONE, VIEW_CHANNEL};
-use crate::support::discord::{ADA, APPLICATION_ID, BOT_ID, Discord, Id};
+use crate::support::discord::{ADA, APPLICATION_ID, BOT_ID, Discord, Id, Whom};
 
 fn world() -> (Discord, u64, u64) {
     let discord = Discord::start();
@@ -192,13 +192,15 @@ async fn a_button_is_answered_once_and_in_time() {
 
 #[tokio::test]
 async fn a_command_is_answered_now_or_later() {
-    let (discord, guild, general) = world();
+    let (discord, _, general) = world();
     let commands = format!("/applications/{APPLICATION_ID}/commands");
     done(
         &discord,
         "POST",
         &commands,
-        json!({"name": "say", "description": "a"}),
+        json!({"name": "say", "description": "a", "options": [
+            {"type": 3, "name": "text", "description": "a"},
+        ]}),
     )
     .await;
     let (mut client, _) = Client::identified(&discord, INTENTS).await;
@@ -238,7 +240,7 @@ async fn a_command_is_answered_now_or_later() {
     assert_eq!((status, &body["code"]), (401, &json!(50027)));
     discord.change(|world| world.token_life = Duration::from_secs(900));
     // A command reaches the bot even where the bot sees nothing.
-    discord.permits(guild, guild, EVERYONE & !VIEW_CHANNEL);
+    discord.overwrites(general, Whom::Member(BOT_ID), 0, VIEW_CHANNEL);
     let ran = discord.runs(general, &ADA, "say", &[]);
     let event = loop {
         let payload = client.next().await.unwrap();
@@ -247,6 +249,7 @@ async fn a_command_is_answered_now_or_later() {
         }
     };
     assert_eq!(event["d"]["app_permissions"], "0");
+    assert!(event["d"]["data"].get("options").is_none());
     let whisper = json!({"type": 4, "data": {"content": "psst", "flags": 64}});
     anonymous(&discord, "POST", &paths(&event).0, whisper).await;
     let edit = json!({"content": "psst again"});

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::fake::{Client, INTENTS, answer_to, done, errors_in, refused, request};
 use crate::support::discord::permissions::{ATTACH_FILES, EVERYONE};
-use crate::support::discord::{ADA, BEN, BOT_ID, Discord, SEND};
+use crate::support::discord::{ADA, BEN, BOT_ID, ChannelKind, Discord, SEND};
 
 fn world() -> (Discord, u64, u64) {
     let discord = Discord::start();
@@ -71,6 +71,8 @@ async fn all_calls_together_have_a_limit() {
     assert_eq!(second.status(), 429);
     assert_eq!(second.headers()["x-ratelimit-global"], "true");
     assert_eq!(second.headers()["x-ratelimit-scope"], "global");
+    // It tells of no bucket, so a client that only looks at those goes on.
+    assert!(!second.headers().contains_key("x-ratelimit-remaining"));
     let body: Value = second.json().await.unwrap();
     assert_eq!(body["global"], true);
     // Answers to interactions do not count.
@@ -81,6 +83,24 @@ async fn all_calls_together_have_a_limit() {
     );
     discord.limit_all(1, Duration::ZERO);
     done(&discord, "GET", "/users/@me", Value::Null).await;
+}
+
+#[tokio::test]
+async fn the_headers_of_a_bucket_do_not_tell_of_a_shared_limit() {
+    let (discord, _, general) = world();
+    discord.limit(SEND, 5, Duration::from_secs(1));
+    discord.limit_shared(SEND, 1, Duration::from_secs(600));
+    let path = format!("/channels/{general}/messages");
+    done(&discord, "POST", &path, json!({"content": "a"})).await;
+    let second = request(&discord, "POST", &path).json(&json!({"content": "b"}));
+    let second = second.send().await.unwrap();
+    assert_eq!(second.status(), 429);
+    assert_eq!(second.headers()["x-ratelimit-scope"], "shared");
+    assert_ne!(second.headers()["x-ratelimit-remaining"], "0");
+    let body: Value = second.json().await.unwrap();
+    assert!(body["retry_after"].as_f64().unwrap() > 500.0, "{body}");
+    assert_eq!(body["global"], false);
+    assert_eq!(discord.messages_in(general).len(), 1);
 }
 
 #[tokio::test]
@@ -155,6 +175,77 @@ async fn the_bot_looks_up_where_it_is() {
         let code = refused(&discord, "GET", &path, Value::Null).await;
         assert_eq!(code, (403, 50001), "{path}");
     }
+}
+
+#[tokio::test]
+async fn the_guilds_of_the_bot_come_in_pages() {
+    let (discord, first, _) = world();
+    let second = discord.guild("Home");
+    let ids = |page: Value| -> Vec<String> {
+        let guilds = page.as_array().unwrap().iter();
+        guilds
+            .map(|g| g["id"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let path = "/users/@me/guilds";
+    for (query, expected) in [
+        (String::new(), vec![first, second]),
+        ("?limit=1".to_owned(), vec![first]),
+        (format!("?limit=200&after={first}"), vec![second]),
+        (format!("?before={second}"), vec![first]),
+        (format!("?after={second}"), vec![]),
+    ] {
+        let page = done(&discord, "GET", &format!("{path}{query}"), Value::Null).await;
+        let expected: Vec<String> = expected.iter().map(u64::to_string).collect();
+        assert_eq!(ids(page), expected, "{query}");
+    }
+    let many = format!("{path}?limit=201");
+    assert_eq!(
+        errors_in(&discord, "GET", &many, Value::Null).await,
+        ["limit"]
+    );
+    discord.kicks_bot(first);
+    let left = done(&discord, "GET", path, Value::Null).await;
+    assert_eq!(ids(left), [second.to_string()]);
+    discord.invites_bot(first, 1 << 34);
+    let page = done(&discord, "GET", path, Value::Null).await;
+    let bits: u64 = page[0]["permissions"].as_str().unwrap().parse().unwrap();
+    assert_eq!(bits, EVERYONE | 1 << 34);
+}
+
+#[tokio::test]
+async fn channels_have_places_and_the_application_an_owner() {
+    let (discord, guild, general) = world();
+    let category = discord.channel(guild, ChannelKind::Category, "All");
+    discord.arranges(general, Some(category), 3);
+    let path = format!("/guilds/{guild}/channels");
+    let channels = done(&discord, "GET", &path, Value::Null).await;
+    assert_eq!(channels[0]["parent_id"], category.to_string());
+    assert_eq!(
+        (&channels[0]["position"], &channels[1]["type"]),
+        (&json!(3), &json!(4))
+    );
+    let send = format!("/channels/{category}/messages");
+    let code = refused(&discord, "POST", &send, json!({"content": "a"})).await;
+    assert_eq!(code, (400, 50008));
+    discord.deletes_channel(category);
+    done(
+        &discord,
+        "GET",
+        &format!("/channels/{general}"),
+        Value::Null,
+    )
+    .await;
+    for path in ["/applications/@me", "/oauth2/applications/@me"] {
+        let application = done(&discord, "GET", path, Value::Null).await;
+        assert_eq!(application["owner"]["id"], ADA.id.to_string());
+        assert_eq!(application["team"], Value::Null);
+    }
+    discord.change(|world| world.has_team = true);
+    let application = done(&discord, "GET", "/applications/@me", Value::Null).await;
+    let team = &application["team"];
+    assert_eq!(team["owner_user_id"], ADA.id.to_string());
+    assert_eq!(application["owner"]["id"], team["id"]);
 }
 
 #[tokio::test]

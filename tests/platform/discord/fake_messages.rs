@@ -233,6 +233,9 @@ async fn a_list_of_messages_begins_with_the_newest() {
         let errors = errors_in(&discord, "GET", &format!("{send}{query}"), Value::Null).await;
         assert_eq!(errors[0], "limit", "{query}");
     }
+    let both = format!("{send}?after={}&before={}", ids[1], ids[4]);
+    let (status, body) = call(&discord, "GET", &both, Value::Null).await;
+    assert_eq!((status, &body["code"]), (400, &json!(50035)));
 }
 
 #[tokio::test]
@@ -300,7 +303,7 @@ async fn reactions_and_typing_are_seen() {
     let path = format!("/channels/{forum}/messages");
     assert_eq!(
         refused(&discord, "POST", &path, json!({"content": "a"})).await,
-        (400, 50024)
+        (400, 50008)
     );
 }
 
@@ -333,6 +336,6 @@ async fn people_can_close_themselves_to_the_bot() {
     let send = format!("/channels/{}/messages", far.direct(&BEN));
     assert_eq!(
         refused(&far, "POST", &send, json!({"content": "a"})).await,
-        (403, 50007)
+        (403, 50278)
     );
 }

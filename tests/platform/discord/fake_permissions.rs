@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::fake::{Client, INTENTS, call, done, refused};
 use crate::support::discord::permissions::*;
-use crate::support::discord::{ADA, BOT_ID, Discord, SEND, Whom};
+use crate::support::discord::{ADA, BOT_ID, ChannelKind, Discord, SEND, Whom};
 
 fn world() -> (Discord, u64, u64) {
     let discord = Discord::start();
@@ -131,6 +131,21 @@ async fn the_overwrites_of_a_channel_come_in_their_order() {
     let other = discord.role(guild, "admin", ADMINISTRATOR);
     discord.gives_role(guild, BOT_ID, other);
     done(&discord, "POST", &send, hello).await;
+}
+
+#[tokio::test]
+async fn who_may_not_join_a_voice_channel_can_do_nothing_there() {
+    let (discord, guild, _) = world();
+    let voice = discord.channel(guild, ChannelKind::Voice, "talk");
+    let send = format!("/channels/{voice}/messages");
+    done(&discord, "POST", &send, json!({"content": "a"})).await;
+    discord.overwrites(voice, Whom::Member(BOT_ID), 0, CONNECT);
+    assert_eq!(
+        refused(&discord, "POST", &send, json!({"content": "a"})).await,
+        (403, 50013)
+    );
+    done(&discord, "GET", &format!("/channels/{voice}"), Value::Null).await;
+    assert_eq!(done(&discord, "GET", &send, Value::Null).await, json!([]));
 }
 
 #[tokio::test]

@@ -85,6 +85,36 @@ fn without_a_thread_the_mention_is_answered_in_the_channel() {
     }
 }
 
+/// Without permission for threads, the handoff goes to the channel itself.
+#[tokio::test]
+async fn a_mention_continues_the_session_that_is_in_the_channel_itself() {
+    use crate::support::discord::permissions::CREATE_PRIVATE_THREADS;
+    let bot = DiscordBot::at_home(text_channel);
+    crate::support::seed_session(&bot.home).await;
+    let whom = Whom::Member(BOT_ID);
+    let threads = CREATE_PUBLIC_THREADS | CREATE_PRIVATE_THREADS;
+    bot.api.overwrites(bot.channel, whom, 0, threads);
+    let _daemon = start(&bot);
+    let words = ["handoff", "discord", "--session", crate::support::SESSION];
+    let handed = bot.home.hermesctl(&words);
+    assert_eq!(handed.code, 0, "{handed:?}");
+    assert!(
+        handed.stdout.contains("(Create Public Threads)"),
+        "{handed:?}"
+    );
+    // Threads are possible again, and the session is in the channel.
+    bot.api.overwrites(bot.channel, whom, 0, 0);
+    bot.api.says(bot.channel, &ADA, &mention("and now?"));
+    let answer = bot
+        .api
+        .until_message(bot.channel, |m| m.content.contains("and now?"));
+    assert!(
+        answer.content.contains("I remember 6 messages"),
+        "{answer:?}"
+    );
+    assert!(bot.api.threads(bot.channel).is_empty());
+}
+
 #[test]
 fn a_strangers_mention_opens_no_thread() {
     let bot = DiscordBot::at_home(text_channel);

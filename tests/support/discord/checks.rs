@@ -15,6 +15,9 @@ use crate::support::fake::Refusal;
 /// The longest content of a message.
 const LONGEST: usize = 2000;
 
+/// The most characters in all embeds of a message together.
+const LONGEST_EMBEDS: usize = 6000;
+
 /// Flags that a bot may set: no embeds, ephemeral, no notification.
 const SETTABLE_FLAGS: i64 = 1 << 2 | 1 << 6 | 1 << 12;
 
@@ -32,8 +35,16 @@ pub fn read(world: &World, call: &Call, fields: &Map<String, Value>) -> Result<D
     let mut form = Form::default();
     let content = form.text_of(fields, "", "content", (0, LONGEST));
     let embeds = form.list(fields, "", "embeds", 10);
+    let mut length = 0;
     for (n, embed) in embeds.into_iter().flatten().enumerate() {
-        form.object(embed, &format!("embeds.{n}"));
+        let at = format!("embeds.{n}");
+        if let Some(embed) = form.object(embed, &at) {
+            length += self::embed(&mut form, embed, &at);
+        }
+    }
+    if length > LONGEST_EMBEDS {
+        let told = "Embed size exceeds maximum size of 6000";
+        form.add("embeds", "MAX_EMBED_SIZE_EXCEEDED", told);
     }
     form.flag(fields, "", "tts");
     let flags = form.int(fields, "", "flags").unwrap_or_default();
@@ -67,6 +78,33 @@ pub fn read(world: &World, call: &Call, fields: &Map<String, Value>) -> Result<D
         allowed_mentions: present(fields, "allowed_mentions").cloned(),
         ..Draft::default()
     })
+}
+
+/// Checks an embed, and counts its characters.
+fn embed(form: &mut Form, embed: &Map<String, Value>, at: &str) -> usize {
+    let mut length = 0;
+    let mut text = |form: &mut Form, fields: &Map<String, Value>, at: &str, key: &str, most| {
+        let text = form.text_of(fields, at, key, (0, most));
+        length += text.unwrap_or_default().trim().chars().count();
+    };
+    text(form, embed, at, "title", 256);
+    text(form, embed, at, "description", 4096);
+    for (part, key, most) in [("footer", "text", 2048), ("author", "name", 256)] {
+        let at = path(at, part);
+        let part = present(embed, part).and_then(|part| form.object(part, &at));
+        if let Some(part) = part {
+            text(form, part, &at, key, most);
+        }
+    }
+    let fields = form.list(embed, at, "fields", 25);
+    for (n, field) in fields.into_iter().flatten().enumerate() {
+        let at = format!("{at}.fields.{n}");
+        if let Some(field) = form.object(field, &at) {
+            text(form, field, &at, "name", 256);
+            text(form, field, &at, "value", 1024);
+        }
+    }
+    length
 }
 
 fn nonce(form: &mut Form, fields: &Map<String, Value>) -> Option<Value> {

@@ -14,8 +14,16 @@ use crate::support::fake::Refusal;
 
 type Answer = Result<Value, Refusal>;
 
-/// How many commands a guild can have, and all guilds together.
-const MOST: usize = 100;
+/// How many commands of a type a guild can have, and all guilds together.
+fn most(kind: u64) -> usize {
+    match kind {
+        1 => 100,
+        _ => 15,
+    }
+}
+
+/// The most characters of a command with all its options.
+const LARGEST: usize = 8000;
 
 pub fn perform(world: &mut World, call: &Call) -> Answer {
     if call.name.ends_with("applications/@me") {
@@ -47,12 +55,13 @@ pub fn perform(world: &mut World, call: &Call) -> Answer {
         }
         Some(("POST", _)) => {
             let mut form = Form::default();
-            command(&mut form, call.fields(), "");
+            command(&mut form, call.fields(), "", guild);
             form.check()?;
+            let kind = call.body["type"].as_u64().unwrap_or(1);
+            let mut known = world.commands.iter();
+            let is_new = !known.any(|c| is(c, guild, &call.body));
             let known = world.commands.iter().filter(|c| c.guild == guild);
-            let name = call.body["name"].as_str().unwrap_or_default();
-            let is_new = !known.clone().any(|c| c.name == name);
-            if is_new && known.count() >= MOST {
+            if is_new && known.filter(|c| c.value["type"] == kind).count() >= most(kind) {
                 return Err(errors::TOO_MANY_COMMANDS.into());
             }
             Ok(register(world, guild, &call.body))
@@ -69,6 +78,12 @@ impl Discord {
     }
 }
 
+/// Commands are told apart by their name and their type.
+fn is(known: &Command, guild: Option<Id>, body: &Value) -> bool {
+    let kind = body["type"].as_u64().unwrap_or(1);
+    known.guild == guild && known.name == body["name"] && known.value["type"] == kind
+}
+
 fn list(world: &World, guild: Option<Id>) -> Value {
     let commands = world.commands.iter().filter(|c| c.guild == guild);
     let values: Vec<&Value> = commands.map(|c| &c.value).collect();
@@ -78,23 +93,28 @@ fn list(world: &World, guild: Option<Id>) -> Value {
 /// Replaces all commands. Those of the same name keep their ids.
 fn overwrite(world: &mut World, guild: Option<Id>, body: &Value) -> Answer {
     let commands = body.as_array().expect("checked when it was read");
-    if commands.len() > MOST {
-        return Err(errors::TOO_MANY_COMMANDS.into());
+    for kind in 1..=3 {
+        let of_kind = commands
+            .iter()
+            .filter(|c| c["type"].as_u64().unwrap_or(1) == kind);
+        if of_kind.count() > most(kind) {
+            return Err(errors::TOO_MANY_COMMANDS.into());
+        }
     }
     let mut form = Form::default();
     let mut names = BTreeSet::new();
     for (n, value) in commands.iter().enumerate() {
         let at = n.to_string();
         if let Some(fields) = form.object(value, &at) {
-            command(&mut form, fields, &at);
+            command(&mut form, fields, &at, guild);
         }
-        if !names.insert(value["name"].as_str()) {
+        if !names.insert((value["name"].as_str(), value["type"].as_u64().unwrap_or(1))) {
             let told = "Application command names must be unique";
             form.add(&at, "APPLICATION_COMMANDS_DUPLICATE_NAME", told);
         }
     }
     form.check()?;
-    let stays = |c: &Command| c.guild != guild || names.contains(&Some(c.name.as_str()));
+    let stays = |c: &Command| c.guild != guild || commands.iter().any(|body| is(c, guild, body));
     world.commands.retain(stays);
     for value in commands {
         register(world, guild, value);
@@ -106,7 +126,7 @@ fn overwrite(world: &mut World, guild: Option<Id>, body: &Value) -> Answer {
 fn register(world: &mut World, guild: Option<Id>, body: &Value) -> Value {
     let name = body["name"].as_str().expect("checked").to_owned();
     let mut known = world.commands.iter();
-    let known = known.position(|c| c.guild == guild && c.name == name);
+    let known = known.position(|c| is(c, guild, body));
     let id = match known {
         Some(at) => world.commands.remove(at).id,
         None => world.next_id(),
@@ -120,13 +140,15 @@ fn register(world: &mut World, guild: Option<Id>, body: &Value) -> Value {
         "name": name,
         "description": body["description"].as_str().unwrap_or_default(),
         "default_member_permissions": body["default_member_permissions"],
-        "nsfw": false,
+        "nsfw": body["nsfw"].as_bool().unwrap_or_default(),
     });
+    // Commands of a guild are nowhere else.
     if guild.is_none() {
-        let everywhere = json!([0, 1, 2]);
+        let in_direct = body["dm_permission"].as_bool().unwrap_or(true);
         let contexts = body.get("contexts").filter(|contexts| !contexts.is_null());
-        value["contexts"] = contexts.cloned().unwrap_or(everywhere);
-        value["integration_types"] = json!([0]);
+        value["integration_types"] = body.get("integration_types").cloned().unwrap_or(json!([0]));
+        value["contexts"] = json!(contexts);
+        value["dm_permission"] = json!(in_direct);
     }
     if let Some(options) = body.get("options") {
         value["options"] = options.clone();
@@ -159,40 +181,68 @@ fn name(form: &mut Form, fields: &Map<String, Value>, at: &str) {
     }
 }
 
-fn command(form: &mut Form, fields: &Map<String, Value>, at: &str) {
+fn command(form: &mut Form, fields: &Map<String, Value>, at: &str, guild: Option<Id>) {
     let kind = form.choice(fields, at, "type", &[1, 2, 3]).unwrap_or(1);
+    places(form, fields, at, guild);
     if kind != 1 {
-        // The menus of users and messages have names with spaces, and no description.
-        form.text_of(fields, at, "name", (1, 32));
+        // The menus of users and messages have names with spaces, and neither a description nor options.
+        if form.text_of(fields, at, "name", (1, 32)).is_none() {
+            form.required(&path(at, "name"));
+        }
         form.text_of(fields, at, "description", (0, 0));
+        form.list(fields, at, "options", 0);
         return;
     }
     name(form, fields, at);
     if form.text_of(fields, at, "description", (1, 100)).is_none() {
         form.required(&path(at, "description"));
     }
-    options(form, fields, at);
-    let contexts = form.list(fields, at, "contexts", 3);
-    for (n, context) in contexts.into_iter().flatten().enumerate() {
-        if !matches!(context.as_u64(), Some(0..=2)) {
-            let at = format!("{}.{n}", path(at, "contexts"));
-            form.add(&at, "BASE_TYPE_CHOICES", "Value must be one of {0, 1, 2}.");
-        }
-    }
-    let permissions = fields.get("default_member_permissions");
-    let permissions = permissions.filter(|value| !value.is_null());
-    let is_number = |value: &Value| value.as_str().is_some_and(|t| t.parse::<u64>().is_ok());
-    if permissions.is_some_and(|value| !is_number(value)) {
-        let told = "A permission must be a number in text.";
-        form.add(
-            &path(at, "default_member_permissions"),
-            "NUMBER_TYPE_COERCE",
-            told,
-        );
+    options(form, fields, at, 0);
+    if length(&Value::Object(fields.clone())) > LARGEST {
+        let told = "Command exceeds maximum size (8000)";
+        form.add(at, "APPLICATION_COMMAND_TOO_LARGE", told);
     }
 }
 
-fn options(form: &mut Form, fields: &Map<String, Value>, at: &str) {
+/// Where a command can be used, and by whom.
+fn places(form: &mut Form, fields: &Map<String, Value>, at: &str, guild: Option<Id>) {
+    if let Some(permissions) = form.text(fields, at, "default_member_permissions")
+        && permissions.parse::<u64>().is_err()
+    {
+        let told = "Could not interpret as a bit set.";
+        let at = path(at, "default_member_permissions");
+        form.add(&at, "NUMBER_TYPE_COERCE", told);
+    }
+    form.flag(fields, at, "nsfw");
+    form.flag(fields, at, "dm_permission");
+    for (key, most) in [("integration_types", 1), ("contexts", 2)] {
+        let list = form.list(fields, at, key, 3);
+        if list.is_some() && guild.is_some() {
+            let told = "Only global commands have this field.";
+            form.add(&path(at, key), "APPLICATION_COMMAND_GUILD_FIELD", told);
+        }
+        let known = |value: &&Value| value.as_u64().is_some_and(|value| value <= most);
+        let is_empty = list.is_some_and(Vec::is_empty);
+        if is_empty || !list.into_iter().flatten().all(|value| known(&value)) {
+            let told = "Value must be one of the known types.";
+            form.add(&path(at, key), "BASE_TYPE_CHOICES", told);
+        }
+    }
+}
+
+/// The characters of all names, descriptions and values.
+fn length(value: &Value) -> usize {
+    let own = ["name", "description", "value"].iter().map(|key| {
+        let text = value[key].as_str().unwrap_or_default();
+        text.chars().count()
+    });
+    let parts = ["options", "choices"]
+        .iter()
+        .flat_map(|key| value[key].as_array());
+    own.sum::<usize>() + parts.flatten().map(length).sum::<usize>()
+}
+
+fn options(form: &mut Form, fields: &Map<String, Value>, at: &str, depth: usize) {
     let options = form.list(fields, at, "options", 25);
     let mut optional_seen = false;
     let mut names = BTreeSet::new();
@@ -224,12 +274,47 @@ fn options(form: &mut Form, fields: &Map<String, Value>, at: &str) {
         for (n, choice) in choices.into_iter().flatten().enumerate() {
             let at = format!("{at}.choices.{n}");
             if let Some(choice) = form.object(choice, &at) {
-                form.text_of(choice, &at, "name", (1, 100));
+                self::choice(form, choice, &at, kind);
             }
+        }
+        if choices.is_some() && form.flag(option, &at, "autocomplete") == Some(true) {
+            let told = "Options with autocomplete have no choices.";
+            form.add(&at, "APPLICATION_COMMAND_OPTIONS_CHOICES_INVALID", told);
         }
         // A command with parts has options of its own in each.
         if matches!(kind, Some(1 | 2)) {
-            self::options(form, option, &at);
+            // A group has commands in it, and a command has values.
+            if depth > 1 || depth == 1 && kind == Some(2) {
+                let told = "Sub-command option types can only be nested once.";
+                form.add(
+                    &path(&at, "type"),
+                    "APPLICATION_COMMAND_OPTIONS_TYPE_INVALID",
+                    told,
+                );
+            } else {
+                self::options(form, option, &at, depth + 1);
+            }
+        }
+    }
+}
+
+/// A value that can be chosen, of the type of its option.
+fn choice(form: &mut Form, choice: &Map<String, Value>, at: &str, kind: Option<i64>) {
+    if form.text_of(choice, at, "name", (1, 100)).is_none() {
+        form.required(&path(at, "name"));
+    }
+    match (kind, choice.get("value")) {
+        (Some(3), Some(_)) => {
+            form.text_of(choice, at, "value", (1, 100));
+        }
+        (Some(4), Some(_)) => {
+            form.int(choice, at, "value");
+        }
+        (Some(10), Some(Value::Number(_))) => {}
+        (Some(3 | 4 | 10), None) => form.required(&path(at, "value")),
+        _ => {
+            let told = "Only texts and numbers can be chosen from a list.";
+            form.add(at, "APPLICATION_COMMAND_OPTIONS_CHOICES_INVALID", told);
         }
     }
 }

@@ -72,6 +72,12 @@ impl Discord {
         self.change(|world| world.limits.routes.insert(route.to_owned(), limit));
     }
 
+    /// The same for a resource that others use too, so that the headers do not tell of it.
+    pub fn limit_shared(&self, route: &str, count: usize, window: Duration) {
+        let limit = Limit { count, window };
+        self.change(|world| world.limits.shared.insert(route.to_owned(), limit));
+    }
+
     /// Allows so many calls of all routes together in each such time.
     pub fn limit_all(&self, count: usize, window: Duration) {
         self.change(|world| world.limits.global = Some(Limit { count, window }));

@@ -18,6 +18,7 @@ pub const UNKNOWN_USER: KnownError = KnownError(404, 10013, "Unknown User");
 pub const UNKNOWN_EMOJI: KnownError = KnownError(400, 10014, "Unknown Emoji");
 pub const UNKNOWN_WEBHOOK: KnownError = KnownError(404, 10015, "Unknown Webhook");
 pub const UNKNOWN_INTERACTION: KnownError = KnownError(404, 10062, "Unknown interaction");
+pub const UNKNOWN_TAG: KnownError = KnownError(404, 10087, "Unknown Tag");
 pub const UNKNOWN_APPLICATION: KnownError = KnownError(404, 10002, "Unknown Application");
 pub const UNKNOWN_COMMAND: KnownError = KnownError(404, 10063, "Unknown application command");
 pub const TOO_MANY_COMMANDS: KnownError = KnownError(
@@ -42,6 +43,13 @@ pub const NOT_THE_AUTHOR: KnownError =
 pub const EMPTY_MESSAGE: KnownError = KnownError(400, 50006, "Cannot send an empty message");
 pub const CANNOT_SEND_TO_USER: KnownError =
     KnownError(403, 50007, "Cannot send messages to this user");
+pub const NOT_A_TEXT_CHANNEL: KnownError =
+    KnownError(400, 50008, "Cannot send messages in a non-text channel");
+pub const NO_MUTUAL_GUILD: KnownError = KnownError(
+    403,
+    50278,
+    "Cannot send messages to this user due to having no mutual guilds",
+);
 pub const MISSING_PERMISSIONS: KnownError = KnownError(403, 50013, "Missing Permissions");
 pub const SYSTEM_MESSAGE: KnownError =
     KnownError(403, 50021, "Cannot execute action on a system message");
@@ -65,6 +73,11 @@ pub const HAS_THREAD: KnownError = KnownError(
 pub const LOCKED: KnownError = KnownError(400, 160005, "Thread is locked");
 pub const TOO_MANY_THREADS: KnownError =
     KnownError(400, 160006, "Maximum number of active threads reached");
+pub const TOO_MANY_ANNOUNCEMENT_THREADS: KnownError = KnownError(
+    400,
+    160007,
+    "Maximum number of active announcement threads reached",
+);
 
 impl From<KnownError> for Refusal {
     fn from(KnownError(status, code, message): KnownError) -> Refusal {
@@ -94,13 +107,15 @@ pub enum LimitScope {
     User,
     /// All calls of this bot.
     Global,
+    /// The calls of everybody to one resource. The headers of the bucket say nothing about it.
+    Shared,
 }
 
 pub fn too_many_requests(retry_after: Duration, scope: LimitScope) -> Refusal {
     let global = scope == LimitScope::Global;
     let message = match scope {
-        LimitScope::User => "You are being rate limited.",
-        LimitScope::Global => "You are being rate limited globally.",
+        LimitScope::User | LimitScope::Global => "You are being rate limited.",
+        LimitScope::Shared => "The resource is being rate limited.",
     };
     let seconds = retry_after.as_secs_f64();
     let body = json!({"message": message, "retry_after": seconds, "global": global});
@@ -111,6 +126,7 @@ pub fn too_many_requests(retry_after: Duration, scope: LimitScope) -> Refusal {
     let name = match scope {
         LimitScope::User => "user",
         LimitScope::Global => "global",
+        LimitScope::Shared => "shared",
     };
     answer.headers.push(("x-ratelimit-scope", name.to_owned()));
     if global {

@@ -17,6 +17,9 @@ use super::sessions::{Next, Order};
 /// The name of a connection in the record of calls.
 pub const CONNECTION: &str = "gateway";
 
+/// Where sessions are resumed. Discord has other hosts for that, and this server has only one.
+pub const RESUME_PATH: &str = "/resume/";
+
 /// The largest payload of a client.
 const LARGEST: usize = 4096;
 
@@ -48,12 +51,12 @@ pub async fn connect(
     if !state.world().gateway.accepts {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
-    let query = uri.query().unwrap_or_default().to_owned();
-    upgrade.on_upgrade(move |socket| async move { run(&state, &query, socket).await })
+    upgrade.on_upgrade(move |socket| async move { run(&state, &uri, socket).await })
 }
 
-async fn run(state: &DiscordState, query: &str, socket: WebSocket) {
-    let call = state.record(CONNECTION, json!({"query": query}));
+async fn run(state: &DiscordState, uri: &Uri, socket: WebSocket) {
+    let query = uri.query().unwrap_or_default();
+    let call = state.record(CONNECTION, json!({"path": uri.path(), "query": query}));
     let number = {
         let mut world = state.world();
         let number = world.gateway.number();

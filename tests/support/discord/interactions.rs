@@ -17,7 +17,7 @@ use crate::support::fake::Refusal;
 type Answer = Result<Value, Refusal>;
 
 /// A message that only one person sees.
-const EPHEMERAL: u64 = 1 << 6;
+pub const EPHEMERAL: u64 = 1 << 6;
 /// A message that says that the bot is thinking.
 const LOADING: u64 = 1 << 7;
 
@@ -62,7 +62,9 @@ pub fn perform(world: &mut World, call: &Call) -> Answer {
         return Err(errors::UNKNOWN_WEBHOOK.into());
     }
     let channel = interaction.channel;
-    if call.name == "POST /webhooks/{}/{}" {
+    // After "the bot is thinking", the first message takes its place.
+    let is_thinking = interaction.answered == Some(5) && is_loading(world, &interaction);
+    if call.name == "POST /webhooks/{}/{}" && !is_thinking {
         let draft = read(world, call, call.fields())?;
         let (original, value) = publish(world, at, draft);
         if let Original::Ephemeral(whisper) = original {
@@ -70,10 +72,11 @@ pub fn perform(world: &mut World, call: &Call) -> Answer {
         }
         return Ok(value);
     }
-    match (
-        call.name.split_once(' ').expect("a method").0,
-        interaction.original,
-    ) {
+    let method = match call.name.split_once(' ').expect("a method").0 {
+        "POST" => "PATCH",
+        method => method,
+    };
+    match (method, interaction.original) {
         (_, None | Some(Original::Deleted)) => Err(errors::UNKNOWN_MESSAGE.into()),
         ("GET", Some(Original::Ephemeral(value))) => Ok(value),
         ("GET", Some(Original::Message(id))) => Ok(message(world, channel, id)?.clone()),
@@ -101,6 +104,16 @@ pub fn perform(world: &mut World, call: &Call) -> Answer {
             Ok(Value::Null)
         }
     }
+}
+
+/// Whether the first answer still says that the bot is thinking.
+fn is_loading(world: &World, interaction: &Interaction) -> bool {
+    let value = match &interaction.original {
+        Some(Original::Ephemeral(value)) => Some(value),
+        Some(Original::Message(id)) => message(world, interaction.channel, *id).ok(),
+        _ => None,
+    };
+    value.is_some_and(|value| value["flags"].as_u64().unwrap_or_default() & LOADING != 0)
 }
 
 fn message(world: &World, channel: Id, id: Id) -> Result<&Value, Refusal> {
@@ -213,6 +226,34 @@ fn callback(world: &mut World, call: &Call) -> Answer {
     {
         interaction.whispers.push(whisper.clone());
     }
-    interaction.original = Some(original);
-    Ok(Value::Null)
+    interaction.original = Some(original.clone());
+    match call.query.get("with_response").map(String::as_str) {
+        Some("true") => Ok(response(world, id, kind, &original)),
+        _ => Ok(Value::Null),
+    }
+}
+
+/// What a client gets that wants to know what became of its answer.
+fn response(world: &World, id: Id, kind: i64, original: &Original) -> Value {
+    let mut all = world.interactions.iter();
+    let interaction = all.find(|i| i.id == id).expect("an interaction");
+    let value = match original {
+        Original::Ephemeral(value) => Some(value),
+        Original::Message(id) => message(world, interaction.channel, *id).ok(),
+        Original::Deleted => None,
+    };
+    let of_command = interaction.message.is_none();
+    let mut response =
+        json!({"interaction": {"id": id.to_string(), "type": if of_command { 2 } else { 3 }}});
+    if let Some(value) = value.filter(|_| kind != 6) {
+        let flags = value["flags"].as_u64().unwrap_or_default();
+        response["interaction"]["response_message_id"] = value["id"].clone();
+        response["interaction"]["response_message_loading"] = json!(flags & LOADING != 0);
+        response["interaction"]["response_message_ephemeral"] = json!(flags & EPHEMERAL != 0);
+        response["resource"] = json!({"type": kind});
+        if matches!(kind, 4 | 7) {
+            response["resource"]["message"] = value.clone();
+        }
+    }
+    response
 }

@@ -30,6 +30,8 @@ pub struct RateLimits {
     pub routes: HashMap<String, Limit>,
     /// For all routes together. Interactions do not count.
     pub global: Option<Limit>,
+    /// The limits of resources that others use too, by the name of their route.
+    pub shared: HashMap<String, Limit>,
     windows: HashMap<String, (Instant, usize)>,
 }
 
@@ -42,17 +44,23 @@ pub struct Standing {
 }
 
 impl RateLimits {
-    /// Counts a call. The headers are for its answer, whether it is refused or not.
-    pub fn admit(&mut self, call: &Call, now: Instant) -> (Standing, Result<(), Refusal>) {
+    /// Counts a call. The headers are for its answer, whether it is refused or not. A global refusal has none.
+    pub fn admit(&mut self, call: &Call, now: Instant) -> (Option<Standing>, Result<(), Refusal>) {
         let (name, major) = (call.name, call.major());
         let limit = self.routes.get(name).copied().unwrap_or(UNREACHED);
         let global = self.global.filter(|_| !call.is_interaction());
         let over = global.and_then(|limit| self.count("global", limit, now).err());
+        if let Some(left) = over {
+            return (
+                None,
+                Err(errors::too_many_requests(left, LimitScope::Global)),
+            );
+        }
         let bucket = bucket(name);
-        let counted = match over {
-            Some(_) => Ok((limit.count, limit.window)),
-            None => self.count(&format!("{name} {major}"), limit, now),
-        };
+        let counted = self.count(&format!("{name} {major}"), limit, now);
+        let shared = self.shared.get(name).copied();
+        let shared =
+            shared.and_then(|of| self.count(&format!("shared {name} {major}"), of, now).err());
         let (remaining, reset_after) = counted.unwrap_or_else(|left| (0, left));
         let standing = Standing {
             limit: limit.count,
@@ -60,12 +68,12 @@ impl RateLimits {
             reset_after,
             bucket,
         };
-        let allowed = match (over, counted) {
-            (Some(left), _) => Err(errors::too_many_requests(left, LimitScope::Global)),
-            (None, Err(left)) => Err(errors::too_many_requests(left, LimitScope::User)),
-            (None, Ok(_)) => Ok(()),
+        let allowed = match (counted, shared) {
+            (Err(left), _) => Err(errors::too_many_requests(left, LimitScope::User)),
+            (Ok(_), Some(left)) => Err(errors::too_many_requests(left, LimitScope::Shared)),
+            (Ok(_), None) => Ok(()),
         };
-        (standing, allowed)
+        (Some(standing), allowed)
     }
 
     /// Gives how many calls are left and for how long, or the time to wait.

@@ -14,6 +14,9 @@ use super::values;
 use super::world::{Channel, ChannelKind, Guild, Id, Role, World};
 use crate::support::fake::Refusal;
 
+/// The most guilds in one answer.
+const MOST_GUILDS: u64 = 200;
+
 type Answer = Result<Value, Refusal>;
 
 pub fn perform(world: &mut World, call: &Call) -> Answer {
@@ -25,7 +28,7 @@ pub fn perform(world: &mut World, call: &Call) -> Answer {
             let user = world.user(call.id(0)?);
             Ok(user.ok_or(errors::UNKNOWN_USER)?)
         }
-        "GET /users/@me/guilds" => Ok(guilds(world)),
+        "GET /users/@me/guilds" => guilds(world, call),
         "POST /users/@me/channels" => direct(world, call.fields()),
         "GET /channels/{}" => {
             let id = visible(world, call.id(0)?)?;
@@ -62,10 +65,28 @@ fn gateway(world: &World) -> Value {
     })
 }
 
-fn guilds(world: &World) -> Value {
-    let joined = world.guilds.values();
-    let joined = joined.filter(|guild| guild.members.contains_key(&BOT_ID));
-    let guilds = joined.map(|guild| {
+/// A page of the guilds that the bot is in, by their ids.
+fn guilds(world: &World, call: &Call) -> Answer {
+    let mut form = Form::default();
+    let mut number = |name: &str, most: u64| {
+        let text = call.query.get(name)?;
+        let number = text.parse::<u64>().ok().filter(|n| (1..=most).contains(n));
+        if number.is_none() {
+            let told = format!("int value should be between 1 and {most}.");
+            form.add(name, "NUMBER_TYPE_MAX", told);
+        }
+        number
+    };
+    let limit = number("limit", MOST_GUILDS).unwrap_or(MOST_GUILDS);
+    let (after, before) = (number("after", u64::MAX), number("before", u64::MAX));
+    form.check()?;
+    let joined = world.guilds.values().filter(|guild| {
+        guild.members.contains_key(&BOT_ID)
+            && after.is_none_or(|after| guild.id > after)
+            && before.is_none_or(|before| guild.id < before)
+    });
+    let limit = usize::try_from(limit).expect("a small number");
+    let guilds = joined.take(limit).map(|guild| {
         json!({
             "id": guild.id.to_string(),
             "name": guild.name,
@@ -75,7 +96,7 @@ fn guilds(world: &World) -> Value {
             "features": [],
         })
     });
-    json!(guilds.collect::<Vec<_>>())
+    Ok(json!(guilds.collect::<Vec<_>>()))
 }
 
 fn direct(world: &mut World, fields: &Map<String, Value>) -> Answer {
@@ -120,10 +141,11 @@ fn change(world: &mut World, id: Id, fields: &Map<String, Value>) -> Answer {
     if thread.archived && !wakes {
         return Err(errors::ARCHIVED.into());
     }
-    // Anyone who can write can wake a thread that is not locked. The opener can do all but lock it.
+    // A member can wake a thread that is not locked. The opener can do all but lock it.
+    let only_wakes = wakes && name.is_none() && minutes.is_none();
     let may = manages
         || (!thread.locked && locked.is_none())
-            && (thread.owner == BOT_ID || wakes && name.is_none() && minutes.is_none());
+            && (thread.owner == BOT_ID || only_wakes && thread.members.contains_key(&BOT_ID));
     if !may {
         return Err(errors::MISSING_PERMISSIONS.into());
     }

@@ -1,17 +1,16 @@
 //! The routes of messages.
 
-use std::time::Instant;
-
 use serde_json::{Map, Value, json};
 
 use super::checks;
 use super::errors;
 use super::form::{Form, present};
+use super::interactions::EPHEMERAL;
 use super::permissions::{
     ADD_REACTIONS, ATTACH_FILES, MANAGE_MESSAGES, MANAGE_THREADS, READ_MESSAGE_HISTORY,
     SEND_MESSAGES, SEND_MESSAGES_IN_THREADS,
 };
-use super::post::is_written;
+use super::post::{Draft, is_written};
 use super::routes::Call;
 use super::sessions::{Event, message_intents};
 use super::values::{self, message_event};
@@ -61,13 +60,16 @@ fn entry(world: &World, channel: Id, message: Id) -> Result<&Entry, Refusal> {
 /// Whether the bot may write there now.
 pub fn may_write(world: &World, id: Id) -> Result<(), Refusal> {
     let channel = world.channel(id);
-    if channel.kind.has_posts() {
-        return Err(errors::WRONG_CHANNEL_TYPE.into());
+    if channel.kind.has_posts() || channel.kind == ChannelKind::Category {
+        return Err(errors::NOT_A_TEXT_CHANNEL.into());
     }
-    if let Some(person) = channel.recipient
-        && (world.closed_to_bot.contains(&person) || !world.shares_guild(person))
-    {
-        return Err(errors::CANNOT_SEND_TO_USER.into());
+    if let Some(person) = channel.recipient {
+        if !world.shares_guild(person) {
+            return Err(errors::NO_MUTUAL_GUILD.into());
+        }
+        if world.closed_to_bot.contains(&person) {
+            return Err(errors::CANNOT_SEND_TO_USER.into());
+        }
     }
     let Some(thread) = &channel.thread else {
         return allow(world, id, SEND_MESSAGES);
@@ -93,10 +95,17 @@ fn send(world: &mut World, channel: Id, call: &Call) -> Answer {
     }
     if draft.enforce_nonce
         && let Some(nonce) = &draft.nonce
-        && let Some(earlier) = with_nonce(world, nonce)
+        && let Some((channel, id)) = world.sent_with(nonce)
     {
+        // A message that somebody has deleted meanwhile is not made again.
+        let earlier = world.channels.get(&channel);
+        let earlier = earlier.and_then(|channel| channel.messages.get(&id));
+        let mut earlier = earlier.ok_or(errors::UNKNOWN_MESSAGE)?.value.clone();
+        earlier["nonce"] = nonce.clone();
         return Ok(earlier);
     }
+    // Only the answers to interactions can be for one person.
+    draft.flags &= !EPHEMERAL;
     let nonce = draft.nonce.clone();
     let id = world.post(channel, draft);
     let mut value = world.channel(channel).messages[&id].value.clone();
@@ -104,23 +113,6 @@ fn send(world: &mut World, channel: Id, call: &Call) -> Answer {
         value["nonce"] = nonce;
     }
     Ok(value)
-}
-
-/// The bot's message with this nonce, if it was sent a short time ago. Discord says: by the same author, in whatever channel.
-fn with_nonce(world: &World, nonce: &Value) -> Option<Value> {
-    let text = match nonce {
-        Value::String(text) => text.clone(),
-        number => number.to_string(),
-    };
-    let now = Instant::now();
-    let recent = |entry: &&Entry| match &entry.nonce {
-        Some((known, sent)) => *known == text && now - *sent < world.nonce_window,
-        None => false,
-    };
-    let mut messages = world.channels.values().flat_map(|c| c.messages.values());
-    let mut earlier = messages.find(recent)?.value.clone();
-    earlier["nonce"] = nonce.clone();
-    Some(earlier)
 }
 
 /// The message that a new one answers.
@@ -179,6 +171,10 @@ fn list(world: &World, channel: Id, call: &Call) -> Answer {
         let told = "int value should be between 1 and 100.";
         form.add("limit", "NUMBER_TYPE_MAX", told);
     }
+    if [after, before, around].iter().flatten().count() > 1 {
+        let told = "Only one of before, after and around may be passed.";
+        form.add("", "QUERY_MUTUALLY_EXCLUSIVE", told);
+    }
     form.check()?;
     let limit = usize::try_from(limit).expect("small");
     let messages = &world.channel(channel).messages;
@@ -213,10 +209,12 @@ fn edit(world: &mut World, channel: Id, call: &Call) -> Answer {
     if !is_written(&known.value) {
         return Err(errors::SYSTEM_MESSAGE.into());
     }
+    refuse_archived(world.channel(channel))?;
     if let Some(thread) = &world.channel(channel).thread
-        && thread.archived
+        && thread.locked
+        && !world.can(BOT_ID, world.channel(channel), MANAGE_THREADS)
     {
-        return Err(errors::ARCHIVED.into());
+        return Err(errors::LOCKED.into());
     }
     change_message(world, channel, id, call)
 }
@@ -235,11 +233,26 @@ pub fn change_message(world: &mut World, channel: Id, id: Id, call: &Call) -> An
     if draft.is_empty() && old["attachments"] == json!([]) {
         return Err(errors::EMPTY_MESSAGE.into());
     }
-    let changes = json!({
+    let mut changes = json!({
         "content": draft.content,
         "embeds": draft.embeds,
         "components": draft.components,
     });
+    // Whom the new text mentions depends on this call alone.
+    if call.fields().contains_key("content") {
+        let messages = &mut world.channel_mut(channel).messages;
+        let entry = messages.get_mut(&id).expect("found above");
+        entry.allowed_mentions.clone_from(&draft.allowed_mentions);
+        let (author, kind) = (entry.author, old["type"].as_u64());
+        let draft = Draft {
+            author,
+            kind: kind
+                .and_then(|kind| kind.try_into().ok())
+                .unwrap_or_default(),
+            ..draft
+        };
+        values::extend(&mut changes, world.mentions_value(channel, &draft, None));
+    }
     Ok(world.edit_message(channel, id, changes))
 }
 
@@ -267,6 +280,7 @@ impl World {
     /// Deletes a message and tells all sessions.
     pub fn delete_message(&mut self, channel: Id, id: Id) {
         self.channel_mut(channel).messages.remove(&id);
+        self.channel_mut(channel).deleted += 1;
         let guild = self.channel(channel).guild;
         let mut data = json!({"id": id.to_string(), "channel_id": channel.to_string()});
         if let Some(guild) = guild {
@@ -289,7 +303,14 @@ fn delete(world: &mut World, channel: Id, id: Id) -> Answer {
         }
         allow(world, channel, MANAGE_MESSAGES)?;
     }
-    refuse_archived(world.channel(channel))?;
+    // Deleting is the one thing that can be done in an archived thread, unless it is locked.
+    let manages = world.can(BOT_ID, world.channel(channel), MANAGE_THREADS);
+    match &world.channel(channel).thread {
+        Some(thread) if thread.archived && thread.locked && !manages => {
+            return Err(errors::ARCHIVED.into());
+        }
+        _ => {}
+    }
     world.delete_message(channel, id);
     Ok(Value::Null)
 }

@@ -39,6 +39,7 @@ use axum::routing::any;
 use serde_json::{Value, json};
 
 pub use people::{ADA, BEN, Person};
+pub use records::BotMessage;
 pub use sessions::Order;
 pub use world::{ChannelKind, Id, Whom, World};
 
@@ -96,6 +97,7 @@ impl Discord {
         let server = FakeServer::with_routes(World::default(), |state| {
             Router::new()
                 .route("/", any(gateway::connect))
+                .route(gateway::RESUME_PATH, any(gateway::connect))
                 .fallback(answer)
                 .layer(DefaultBodyLimit::max(routes::LARGEST))
                 .with_state(state)
@@ -128,7 +130,7 @@ async fn answer(State(state): State<Arc<DiscordState>>, request: Request) -> Res
         Ok(()) => {
             let mut world = state.world();
             let (standing, admitted) = world.limits.admit(&call, Instant::now());
-            (Some(standing), admitted)
+            (standing, admitted)
         }
         Err(refusal) => (None, Err(refusal)),
     };

@@ -64,8 +64,8 @@ impl World {
         id
     }
 
-    /// Deletes a channel or thread and tells all sessions.
-    pub fn delete_channel(&mut self, id: Id) {
+    /// Deletes a channel or thread and tells all sessions. Gives what they were told.
+    pub fn delete_channel(&mut self, id: Id) -> Event {
         let channel = self.channel(id);
         let seen = self.permissions(BOT_ID, channel) != 0;
         let (name, data) = match &channel.thread {
@@ -81,14 +81,15 @@ impl World {
             }
         };
         self.remove_channel(id);
+        let event = Event {
+            name,
+            data,
+            intents: GUILDS,
+        };
         if seen {
-            let event = Event {
-                name,
-                data,
-                intents: GUILDS,
-            };
-            self.dispatch(None, event);
+            self.dispatch(None, event.clone());
         }
+        event
     }
 }
 
@@ -145,6 +146,14 @@ impl Discord {
 
     pub fn text_channel(&self, guild: Id, name: &str) -> Id {
         self.channel(guild, ChannelKind::Text, name)
+    }
+
+    /// Puts a channel into a category and gives it a place there.
+    pub fn arranges(&self, channel: Id, category: Option<Id>, position: i64) {
+        self.change(|world| {
+            let channel = world.channel_mut(channel);
+            (channel.parent, channel.position) = (category, position);
+        });
     }
 
     /// The direct channel of a person with the bot. They have met in a guild or share none.
@@ -256,7 +265,8 @@ impl Discord {
             let state = world.channel_mut(thread).thread.as_mut().expect("a thread");
             state.archived = true;
             state.locked = locks;
-            world.tell_of_channel("THREAD_UPDATE", thread);
+            let told = world.tell_of_channel("THREAD_UPDATE", thread);
+            world.gateway.last_of_people = Some(told);
         });
     }
 
@@ -265,13 +275,44 @@ impl Discord {
         self.change(|world| {
             let state = world.channel_mut(thread).thread.as_mut().expect("a thread");
             state.locked = true;
+            let told = world.tell_of_channel("THREAD_UPDATE", thread);
+            world.gateway.last_of_people = Some(told);
+        });
+    }
+
+    /// A person unlocks a thread and opens it.
+    pub fn unlocks(&self, thread: Id) {
+        self.change(|world| {
+            let state = world.channel_mut(thread).thread.as_mut().expect("a thread");
+            (state.locked, state.archived) = (false, false);
             world.tell_of_channel("THREAD_UPDATE", thread);
         });
     }
 
     /// A person deletes a channel or a thread.
     pub fn deletes_channel(&self, channel: Id) {
-        self.change(|world| world.delete_channel(channel));
+        self.change(|world| {
+            let told = world.delete_channel(channel);
+            world.gateway.last_of_people = Some(told);
+        });
+    }
+
+    /// A person opens the invitation and chooses a guild. The bot gets its role with these permissions.
+    pub fn invites_bot(&self, guild: Id, permissions: u64) {
+        self.change(|world| {
+            let known = world.guilds.get_mut(&guild).expect("a guild");
+            known.roles.retain(|_, role| !role.managed);
+            let role = world.add_role(guild, "Hermes", permissions, true);
+            let known = world.guilds.get_mut(&guild).expect("a guild");
+            known.members.insert(BOT_ID, [role].into());
+            let data = world.guild_create(&world.guilds[&guild]);
+            let event = Event {
+                name: "GUILD_CREATE",
+                data,
+                intents: GUILDS,
+            };
+            world.dispatch(None, event);
+        });
     }
 
     /// A person removes the bot from a guild.
@@ -282,6 +323,30 @@ impl Discord {
             let event = Event {
                 name: "GUILD_DELETE",
                 data: json!({"id": guild.to_string()}),
+                intents: GUILDS,
+            };
+            world.dispatch_of_people(None, event);
+        });
+    }
+
+    /// A guild cannot be reached for a while, although the bot is still in it.
+    pub fn outage(&self, guild: Id) {
+        self.change(|world| {
+            let event = Event {
+                name: "GUILD_DELETE",
+                data: json!({"id": guild.to_string(), "unavailable": true}),
+                intents: GUILDS,
+            };
+            world.dispatch(None, event);
+        });
+    }
+
+    /// The outage of a guild is over.
+    pub fn outage_ends(&self, guild: Id) {
+        self.change(|world| {
+            let event = Event {
+                name: "GUILD_CREATE",
+                data: world.guild_create(&world.guilds[&guild]),
                 intents: GUILDS,
             };
             world.dispatch(None, event);

@@ -13,6 +13,7 @@ pub const EMBED_LINKS: u64 = 1 << 14;
 pub const ATTACH_FILES: u64 = 1 << 15;
 pub const READ_MESSAGE_HISTORY: u64 = 1 << 16;
 pub const MENTION_EVERYONE: u64 = 1 << 17;
+pub const CONNECT: u64 = 1 << 20;
 pub const USE_APPLICATION_COMMANDS: u64 = 1 << 31;
 pub const MANAGE_THREADS: u64 = 1 << 34;
 pub const CREATE_PUBLIC_THREADS: u64 = 1 << 35;
@@ -20,7 +21,7 @@ pub const CREATE_PRIVATE_THREADS: u64 = 1 << 36;
 pub const SEND_MESSAGES_IN_THREADS: u64 = 1 << 38;
 
 /// All permissions that Discord defines.
-pub const ALL: u64 = (1 << 50) - 1;
+pub const ALL: u64 = (1 << 53) - 1;
 
 /// What everybody may do in a new guild.
 pub const EVERYONE: u64 = CREATE_INSTANT_INVITE
@@ -31,6 +32,7 @@ pub const EVERYONE: u64 = CREATE_INSTANT_INVITE
     | ATTACH_FILES
     | READ_MESSAGE_HISTORY
     | MENTION_EVERYONE
+    | CONNECT
     | USE_APPLICATION_COMMANDS
     | CREATE_PUBLIC_THREADS
     | CREATE_PRIVATE_THREADS
@@ -102,6 +104,10 @@ impl World {
         // Who does not see a channel can do nothing in it.
         if allowed & VIEW_CHANNEL == 0 || !self.sees_thread(user, allowed, channel) {
             return 0;
+        }
+        // Nor can who may not join a voice channel, but they see it.
+        if channel.kind == ChannelKind::Voice && allowed & CONNECT == 0 {
+            return VIEW_CHANNEL;
         }
         let may_speak = match channel.thread {
             Some(_) => SEND_MESSAGES_IN_THREADS,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::mentions::notified;
 use super::sessions::{Event, GUILDS, message_intents};
 use super::values::{self, message_event};
-use super::world::{ChannelKind, Entry, Id, World, now};
+use super::world::{ChannelKind, Entry, Id, World, now, time_of};
 use super::{APPLICATION_ID, BOT_ID};
 
 /// A message before it is posted.
@@ -66,11 +66,16 @@ impl World {
             value: value.clone(),
             author: draft.author,
             allowed_mentions: draft.allowed_mentions.clone(),
-            nonce: nonce_text(&draft.nonce).filter(|_| draft.enforce_nonce),
             reactions: Vec::new(),
             edits: 0,
         };
         self.channel_mut(channel).messages.insert(id, entry);
+        if draft.author == BOT_ID
+            && let Some(nonce) = draft.nonce.as_ref().filter(|_| draft.enforce_nonce)
+        {
+            let sent = (nonce_text(nonce), Instant::now(), channel, id);
+            self.nonces.push(sent);
+        }
         if is_written(&value) {
             self.enliven(channel, draft.author, &value);
         }
@@ -96,16 +101,7 @@ impl World {
         let answered = draft.reference.filter(|_| draft.kind == 19);
         let answered = answered
             .and_then(|(channel, message)| self.channels.get(&channel)?.messages.get(&message?));
-        let told = notified(
-            self,
-            in_channel,
-            draft.author,
-            &draft.content,
-            draft.allowed_mentions.as_ref(),
-            answered.map(|entry| entry.author),
-        );
-        let users = told.users.iter().filter_map(|id| self.user(*id));
-        let roles: Vec<String> = told.roles.iter().map(Id::to_string).collect();
+        let mentions = self.mentions_value(channel, draft, answered.map(|entry| entry.author));
         let author = draft.shown_author.clone().or(self.user(draft.author));
         let mut value = json!({
             "id": id.to_string(),
@@ -113,18 +109,16 @@ impl World {
             "type": draft.kind,
             "content": draft.content,
             "author": author,
-            "timestamp": now(),
+            "timestamp": time_of(id),
             "edited_timestamp": null,
             "tts": false,
-            "mention_everyone": told.everyone,
-            "mentions": users.collect::<Vec<_>>(),
-            "mention_roles": roles,
             "attachments": attachments,
             "embeds": draft.embeds,
             "components": draft.components,
             "pinned": false,
             "flags": draft.flags,
         });
+        values::extend(&mut value, mentions);
         if let Some(webhook) = draft.webhook {
             value["webhook_id"] = json!(webhook.to_string());
         }
@@ -145,6 +139,31 @@ impl World {
             }
         }
         value
+    }
+
+    /// The fields that say whom a message mentions.
+    pub fn mentions_value(&self, channel: Id, draft: &Draft, replied_to: Option<Id>) -> Value {
+        let default = default_mentions(draft.kind);
+        let allowed = draft.allowed_mentions.as_ref().or(default.as_ref());
+        let in_channel = self.channel(channel);
+        let content = &draft.content;
+        let told = notified(self, in_channel, draft.author, content, allowed, replied_to);
+        let users = told.users.iter().filter_map(|id| self.user(*id));
+        let roles: Vec<String> = told.roles.iter().map(Id::to_string).collect();
+        json!({
+            "mention_everyone": told.everyone,
+            "mentions": users.collect::<Vec<_>>(),
+            "mention_roles": roles,
+        })
+    }
+
+    /// The bot's message with this nonce, if it was sent a short time ago: its channel and its id. Discord says: by the same
+    /// author, in whatever channel.
+    pub fn sent_with(&self, nonce: &Value) -> Option<(Id, Id)> {
+        let (text, now) = (nonce_text(nonce), Instant::now());
+        let mut sent = self.nonces.iter();
+        let sent = sent.find(|(known, at, ..)| *known == text && now - *at < self.nonce_window);
+        sent.map(|(_, _, channel, id)| (*channel, *id))
     }
 
     /// A message in a thread brings the thread back from the archive. Its author and those whom it mentions join.
@@ -176,22 +195,26 @@ impl World {
     }
 
     /// Tells all sessions how a channel or thread is now.
-    pub fn tell_of_channel(&mut self, name: &'static str, channel: Id) {
+    pub fn tell_of_channel(&mut self, name: &'static str, channel: Id) -> Event {
         let data = self.channel_value(self.channel(channel));
         let event = Event {
             name,
             data,
             intents: GUILDS,
         };
-        self.dispatch(Some(channel), event);
+        self.dispatch(Some(channel), event.clone());
+        event
     }
 }
 
-/// The nonce as text, with the time.
-fn nonce_text(nonce: &Option<Value>) -> Option<(String, Instant)> {
-    let text = match nonce.as_ref()? {
+fn nonce_text(nonce: &Value) -> String {
+    match nonce {
         Value::String(text) => text.clone(),
         number => number.to_string(),
-    };
-    Some((text, Instant::now()))
+    }
+}
+
+/// What a message of this kind may mention where nothing is said: the answers to interactions only users.
+pub fn default_mentions(kind: u8) -> Option<Value> {
+    (kind == 20).then(|| json!({"parse": ["users"]}))
 }

@@ -5,8 +5,9 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use super::interactions::Interaction;
+use super::permissions::{ADMINISTRATOR, USE_APPLICATION_COMMANDS};
 use super::sessions::Event;
-use super::world::{Id, World};
+use super::world::{Command, Id, World};
 use super::{APPLICATION_ID, BOT_ID, Discord, Person};
 
 /// What became of an interaction.
@@ -19,6 +20,36 @@ pub struct InteractionRecord {
 }
 
 impl World {
+    /// Whether a person is offered a command in a channel.
+    fn offers(&self, command: &Command, channel: Id, person: Id) -> bool {
+        let place = self.channel(channel);
+        let value = &command.value;
+        let Some(guild) = place.guild else {
+            return match value["contexts"].as_array() {
+                Some(contexts) => contexts.contains(&json!(1)),
+                None => value["dm_permission"] == true,
+            };
+        };
+        let contexts = value["contexts"].as_array();
+        let allowed = self.permissions(person, place);
+        let needed = value["default_member_permissions"].as_str();
+        let needed: u64 = needed.map_or(0, |bits| bits.parse().expect("checked"));
+        // The bits 0 are for administrators alone.
+        let is_closed = value["default_member_permissions"] == "0";
+        let base = self.guilds[&guild].base_permissions(person);
+        contexts.is_none_or(|contexts| contexts.contains(&json!(0)))
+            && allowed & USE_APPLICATION_COMMANDS != 0
+            && base & needed == needed
+            && (!is_closed || base & ADMINISTRATOR != 0)
+    }
+
+    fn offered(&self, channel: Id, person: &Person, name: &str) -> Option<&Command> {
+        let guild = self.channel(channel).guild;
+        let fits = |of: Option<Id>| of.is_none() || of == guild;
+        let mut commands = self.commands.iter().filter(|c| c.name == name);
+        commands.find(|c| fits(c.guild) && self.offers(c, channel, person.id))
+    }
+
     /// Tells all sessions of an interaction. Gives its id.
     fn interact(
         &mut self,
@@ -106,28 +137,41 @@ impl Discord {
         })
     }
 
+    /// A person presses a button that another device still shows.
+    pub fn presses_with(&self, channel: Id, message: Id, person: &Person, key: &str) -> Id {
+        let data = json!({"component_type": 2, "custom_id": key, "id": 2});
+        self.change(|world| world.interact(person, channel, Some(message), 3, data))
+    }
+
     /// A person runs a command with options of text. Gives the id of the interaction.
     pub fn runs(&self, channel: Id, person: &Person, name: &str, options: &[(&str, &str)]) -> Id {
         self.change(|world| {
-            let guild = world.channel(channel).guild;
-            let mut commands = world.commands.iter();
-            let fits = |of: Option<Id>| of.is_none() || of == guild;
-            let command = commands.find(|c| c.name == name && fits(c.guild));
-            let command = command.unwrap_or_else(|| panic!("no command {name}"));
-            let options = options.iter();
-            let options =
-                options.map(|(name, value)| json!({"name": name, "type": 3, "value": value}));
-            let mut data = json!({
-                "id": command.id.to_string(),
-                "name": name,
-                "type": 1,
-                "options": options.collect::<Vec<_>>(),
+            let command = world.offered(channel, person, name);
+            let command = command.unwrap_or_else(|| panic!("no command {name} for {person:?}"));
+            let options = options.iter().map(|(name, value)| {
+                let known = command.value["options"].as_array().into_iter().flatten();
+                let mut known = known.filter(|option| option["type"] == 3);
+                assert!(
+                    known.any(|option| option["name"] == *name),
+                    "no option {name}"
+                );
+                json!({"name": name, "type": 3, "value": value})
             });
+            let options: Vec<Value> = options.collect();
+            let mut data = json!({"id": command.id.to_string(), "name": name, "type": 1});
+            if !options.is_empty() {
+                data["options"] = json!(options);
+            }
             if let Some(guild) = command.guild {
                 data["guild_id"] = json!(guild.to_string());
             }
             world.interact(person, channel, None, 2, data)
         })
+    }
+
+    /// Whether a person is offered a command in a channel.
+    pub fn offers(&self, person: &Person, channel: Id, name: &str) -> bool {
+        self.world().offered(channel, person, name).is_some()
     }
 
     pub fn interaction(&self, id: Id) -> InteractionRecord {

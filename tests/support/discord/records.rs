@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::mentions::notified;
-use super::post::is_written;
+use super::post::{default_mentions, is_written};
 use super::world::{Channel, Entry, Id, World};
 use super::{BOT_ID, Discord};
 
@@ -62,12 +62,14 @@ impl BotMessage {
         let answered = &value["message_reference"]["message_id"];
         let answered = answered.as_str().and_then(|id| id.parse::<Id>().ok());
         let author = answered.and_then(|id| channel.messages.get(&id));
+        let kind = value["type"].as_u64().unwrap_or_default();
+        let default = default_mentions(kind.try_into().unwrap_or_default());
         let told = notified(
             world,
             channel,
             BOT_ID,
             value["content"].as_str().unwrap_or_default(),
-            entry.allowed_mentions.as_ref(),
+            entry.allowed_mentions.as_ref().or(default.as_ref()),
             author.map(|entry| entry.author),
         );
         BotMessage {
@@ -122,6 +124,14 @@ impl Discord {
             })
         });
         open.collect()
+    }
+
+    /// The name of a thread, and whether it is archived.
+    pub fn thread_state(&self, thread: Id) -> (String, bool) {
+        let world = self.world();
+        let channel = world.channel(thread);
+        let state = channel.thread.as_ref().expect("a thread");
+        (channel.name.clone(), state.archived)
     }
 
     /// The channel around a thread.

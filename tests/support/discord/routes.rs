@@ -12,7 +12,7 @@ use super::world::Id;
 use crate::support::fake::{BodyError, Refusal, RequestBody, Upload, decode_path};
 
 /// The largest request.
-pub const LARGEST: usize = 100 << 20;
+pub const LARGEST: usize = 25 << 20;
 
 /// All routes. `{}` stands for one part of the path.
 const ROUTES: &[&str] = &[

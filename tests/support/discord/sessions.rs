@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::gateway::RESUME_PATH;
 use super::world::{Id, World};
 use super::{APPLICATION_ID, BOT_ID, values};
 
@@ -208,7 +209,7 @@ impl World {
             "guilds": unavailable.collect::<Vec<_>>(),
             "session_id": id,
             "session_type": "normal",
-            "resume_gateway_url": self.gateway_url(),
+            "resume_gateway_url": format!("{}{}", self.gateway_url(), RESUME_PATH.trim_end_matches('/')),
             "shard": [0, 1],
             "application": {
                 "id": APPLICATION_ID.to_string(),

@@ -14,8 +14,8 @@ use super::permissions::{
 };
 use super::post::Draft;
 use super::routes::Call;
-use super::sessions::GUILD_MEMBERS;
-use super::values::thread_member;
+use super::sessions::{GUILD_MEMBERS, message_intents};
+use super::values::{message_event, thread_member};
 use super::world::{ChannelKind, Id, Thread, World, now};
 use super::{BOT_ID, post};
 use crate::support::fake::Refusal;
@@ -24,6 +24,9 @@ type Answer = Result<Value, Refusal>;
 
 /// The minutes of silence after which a thread can be archived.
 pub const AUTO_ARCHIVE: [i64; 4] = [60, 1440, 4320, 10080];
+
+/// The flag of a message that a thread begins with.
+const HAS_THREAD: u64 = 1 << 5;
 
 pub fn perform(world: &mut World, call: &Call) -> Answer {
     let channel = visible(world, call.id(0)?)?;
@@ -71,9 +74,11 @@ fn common(form: &mut Form, fields: &Map<String, Value>) -> (String, i64) {
 
 fn refuse_too_many(world: &World, channel: Id) -> Result<(), Refusal> {
     let guild = world.channel(channel).guild.expect("threads are in guilds");
-    match world.active_threads(guild).count() >= world.most_active_threads {
-        true => Err(errors::TOO_MANY_THREADS.into()),
-        false => Ok(()),
+    let is_full = world.active_threads(guild).count() >= world.most_active_threads;
+    match (is_full, world.channel(channel).kind) {
+        (true, ChannelKind::Announcement) => Err(errors::TOO_MANY_ANNOUNCEMENT_THREADS.into()),
+        (true, _) => Err(errors::TOO_MANY_THREADS.into()),
+        (false, _) => Ok(()),
     }
 }
 
@@ -121,12 +126,11 @@ fn open_post(world: &mut World, channel: Id, call: &Call) -> Answer {
     let (name, auto_archive) = common(&mut form, call.fields());
     let listed = form.list(call.fields(), "", "applied_tags", 5);
     let mut tags = Vec::new();
+    let mut unknown = false;
     for (n, tag) in listed.into_iter().flatten().enumerate() {
         let at = format!("applied_tags.{n}");
         if let Some(tag) = form.id_of(tag, &at) {
-            if !world.channel(channel).tags.contains_key(&tag) {
-                form.add(&at, "UNKNOWN_TAG", "Unknown Tag");
-            }
+            unknown |= !world.channel(channel).tags.contains_key(&tag);
             tags.push(tag);
         }
     }
@@ -140,6 +144,9 @@ fn open_post(world: &mut World, channel: Id, call: &Call) -> Answer {
     };
     form.check()?;
     let message = message.expect("checked above");
+    if unknown {
+        return Err(errors::UNKNOWN_TAG.into());
+    }
     allow(world, channel, SEND_MESSAGES)?;
     let draft = checks::message(world, call, message)?;
     if world.channel(channel).requires_tag && tags.is_empty() {
@@ -233,6 +240,9 @@ impl World {
             // The channel tells that there is a thread.
             _ => Some((new.parent, 18, (id, None))),
         };
+        if let Some(message) = new.on {
+            self.tell_of_thread(new.parent, message);
+        }
         if let Some((channel, kind, reference)) = told_in {
             let content = match kind {
                 18 => new.name.clone(),
@@ -248,6 +258,26 @@ impl World {
             self.post(channel, draft);
         }
         id
+    }
+}
+
+impl World {
+    /// A message shows that there is a thread on it. That is no edit.
+    fn tell_of_thread(&mut self, channel: Id, message: Id) {
+        let thread = self.channel_value(self.channel(message));
+        let entry = self.channel_mut(channel).messages.get_mut(&message);
+        let entry = entry.expect("a message");
+        let flags = entry.value["flags"].as_u64().unwrap_or_default();
+        entry.value["flags"] = json!(flags | HAS_THREAD);
+        entry.value["thread"] = thread;
+        let (author, value) = (entry.author, entry.value.clone());
+        let place = self.channel(channel);
+        let event = super::sessions::Event {
+            name: "MESSAGE_UPDATE",
+            data: message_event(self, place, author, &value),
+            intents: message_intents(place.guild),
+        };
+        self.dispatch(Some(channel), event);
     }
 }
 
@@ -299,7 +329,17 @@ fn add_member(world: &mut World, id: Id, call: &Call) -> Answer {
         }
     }
     let thread = world.channel_mut(id).thread.as_mut().expect("a thread");
-    thread.members.entry(user).or_insert_with(now);
+    let is_new = thread.members.insert(user, now()).is_none();
+    // The thread tells who was brought into it.
+    if is_new && user != BOT_ID {
+        let draft = Draft {
+            author: BOT_ID,
+            kind: 1,
+            content: format!("<@{user}>"),
+            ..Draft::default()
+        };
+        world.post(id, draft);
+    }
     Ok(Value::Null)
 }
 

@@ -3,8 +3,10 @@
 use serde_json::{Value, json};
 
 use super::permissions::ALL;
-use super::world::{Channel, ChannelKind, Guild, Id, Role, Whom, World, now};
+use super::world::{Channel, ChannelKind, Entry, Guild, Id, Role, Whom, World, now};
 use super::{APPLICATION_ID, BOT_ID, BOT_NAME};
+
+const TEAM_ID: Id = 1_177_777_777_777_777_777;
 
 pub fn bot() -> Value {
     json!({
@@ -96,9 +98,15 @@ impl World {
         let sees = |c: &&Channel| self.permissions(BOT_ID, c) != 0;
         let all = self.channels.values();
         let of_guild = all.filter(|c| c.guild == Some(guild.id) && c.thread.is_none());
-        let channels = of_guild.map(|c| self.channel_value(c));
+        // The guild is around them, so they do not name it.
+        let shown = |c: &Channel| {
+            let mut value = self.channel_value(c);
+            value.as_object_mut().expect("an object").remove("guild_id");
+            value
+        };
+        let channels = of_guild.map(shown);
         let threads = self.active_threads(guild.id).filter(sees);
-        let threads = threads.map(|c| self.channel_value(c));
+        let threads = threads.map(shown);
         let mut value = self.guild_value(guild);
         let more = json!({
             "joined_at": "2026-01-05T09:00:00.000000+00:00",
@@ -144,11 +152,15 @@ impl World {
 
     fn thread_fields(&self, channel: &Channel) -> Value {
         let thread = channel.thread.as_ref().expect("a thread");
+        // Not the message that it begins with: that of a post, or the pointer to that in the channel.
+        let is_first =
+            |(id, entry): &(&Id, &Entry)| **id == channel.id || entry.value["type"] == 21;
+        let count = channel.messages.iter().filter(|m| !is_first(m)).count();
         let mut fields = json!({
             "owner_id": thread.owner.to_string(),
-            "message_count": channel.messages.len(),
-            "member_count": thread.members.len(),
-            "total_message_sent": channel.messages.len(),
+            "message_count": count,
+            "member_count": thread.members.len().min(50),
+            "total_message_sent": count + channel.deleted,
             "thread_metadata": {
                 "archived": thread.archived,
                 "archive_timestamp": thread.created,
@@ -186,7 +198,7 @@ fn place_fields(channel: &Channel) -> Value {
         })
     });
     let mut fields = json!({
-        "position": 0,
+        "position": channel.position,
         "topic": null,
         "nsfw": false,
         "permission_overwrites": overwrites.collect::<Vec<_>>(),
@@ -238,7 +250,7 @@ impl Role {
 }
 
 pub fn application(world: &World) -> Value {
-    json!({
+    let mut value = json!({
         "id": APPLICATION_ID.to_string(),
         "name": "Hermes",
         "icon": null,
@@ -248,9 +260,33 @@ pub fn application(world: &World) -> Value {
         "verify_key": "0".repeat(64),
         "flags": world.gateway.application_flags(),
         "bot": bot(),
+        "owner": world.owner.value(),
         "team": null,
         "approximate_guild_count": world.guilds.len(),
-    })
+    });
+    if world.has_team {
+        // A user with the id of the team stands for it.
+        let name = format!("team{TEAM_ID}");
+        value["owner"] = json!({
+            "id": TEAM_ID.to_string(),
+            "username": name,
+            "discriminator": "0000",
+            "avatar": null,
+            "flags": 1024,
+            "public_flags": 1024,
+        });
+        let user = world.owner.value();
+        value["team"] = json!({
+            "id": TEAM_ID.to_string(),
+            "name": "The team",
+            "icon": null,
+            "owner_user_id": world.owner.id.to_string(),
+            "members": [
+                {"membership_state": 2, "role": "admin", "team_id": TEAM_ID.to_string(), "user": user},
+            ],
+        });
+    }
+    value
 }
 
 /// A message as the gateway sends it: with the guild, and with the author as its member.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::BOT_ID;
 use super::interactions::Interaction;
 use super::limits::RateLimits;
-use super::people::Person;
+use super::people::{ADA, Person};
 use super::sessions::Gateway;
 
 pub type Id = u64;
@@ -23,6 +23,7 @@ pub enum ChannelKind {
     Text = 0,
     Direct = 1,
     Voice = 2,
+    Category = 4,
     Announcement = 5,
     AnnouncementThread = 10,
     PublicThread = 11,
@@ -89,6 +90,8 @@ pub struct Channel {
     pub kind: ChannelKind,
     pub guild: Option<Id>,
     pub name: String,
+    /// The order among the channels of a category, or among those without one.
+    pub position: i64,
     pub parent: Option<Id>,
     /// The other side of a direct message.
     pub recipient: Option<Id>,
@@ -100,6 +103,8 @@ pub struct Channel {
     pub requires_tag: bool,
     /// How often the bot has shown that it is typing.
     pub typed: usize,
+    /// How many messages were deleted.
+    pub deleted: usize,
 }
 
 /// A message in a channel.
@@ -110,8 +115,6 @@ pub struct Entry {
     pub author: Id,
     /// Whom the bot allowed it to notify, if the bot said so.
     pub allowed_mentions: Option<Value>,
-    /// The text by which the bot can recognise a repeat, and when it was sent.
-    pub nonce: Option<(String, Instant)>,
     /// The bot's reactions.
     pub reactions: Vec<String>,
     pub edits: usize,
@@ -137,6 +140,10 @@ pub struct World {
     pub url: String,
     /// The token of the bot, until Discord resets it.
     pub token: Option<String>,
+    /// Who has registered the application.
+    pub owner: Person,
+    /// Whether the application belongs to a team, whose owner that person is.
+    pub has_team: bool,
     pub people: BTreeMap<Id, Person>,
     pub guilds: BTreeMap<Id, Guild>,
     pub channels: BTreeMap<Id, Channel>,
@@ -147,6 +154,8 @@ pub struct World {
     pub limits: RateLimits,
     /// People who accept no direct messages from the bot.
     pub closed_to_bot: BTreeSet<Id>,
+    /// The bot's messages by which a repeat is recognised: the text, when it was sent, the channel and the id.
+    pub nonces: Vec<(String, Instant, Id, Id)>,
     /// How long Discord recognises the nonce of a message. It says: the past few minutes.
     pub nonce_window: Duration,
     /// How many threads of a guild can be active together.
@@ -165,6 +174,8 @@ impl Default for World {
         World {
             url: String::new(),
             token: Some(super::TOKEN.to_owned()),
+            owner: ADA,
+            has_team: false,
             people: BTreeMap::new(),
             guilds: BTreeMap::new(),
             channels: BTreeMap::new(),
@@ -174,6 +185,7 @@ impl Default for World {
             gateway: Gateway::default(),
             limits: RateLimits::default(),
             closed_to_bot: BTreeSet::new(),
+            nonces: Vec::new(),
             nonce_window: Duration::from_secs(180),
             most_active_threads: 1000,
             upload_limit: 10 << 20,
@@ -186,8 +198,17 @@ impl Default for World {
 
 /// The time as Discord writes it.
 pub fn now() -> String {
-    let now = Timestamp::now();
-    now.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
+    written(Timestamp::now())
+}
+
+fn written(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.6f+00:00").to_string()
+}
+
+/// When a thing with this id was made.
+pub fn time_of(id: Id) -> String {
+    let millis = i64::try_from(id >> 22).expect("small") + EPOCH;
+    written(Timestamp::from_millisecond(millis).expect("a time"))
 }
 
 impl World {
@@ -197,6 +218,12 @@ impl World {
         let of_now = u64::try_from(since).expect("later than 2015") << 22;
         self.last_id = of_now.max(self.last_id + 1);
         self.last_id
+    }
+
+    /// An id of a moment in the past.
+    pub fn id_of(&mut self, ago: Duration) -> Id {
+        let ago = u64::try_from(ago.as_millis()).expect("not long ago");
+        self.next_id() - (ago << 22)
     }
 
     pub fn channel(&self, id: Id) -> &Channel {
@@ -223,6 +250,7 @@ impl World {
             kind,
             guild,
             name: name.to_owned(),
+            position: 0,
             parent: None,
             recipient: None,
             overwrites: Vec::new(),
@@ -231,6 +259,7 @@ impl World {
             tags: BTreeMap::new(),
             requires_tag: false,
             typed: 0,
+            deleted: 0,
         };
         self.channels.insert(id, channel);
     }
@@ -264,7 +293,9 @@ impl World {
 
     /// Removes a channel with its threads, and gives all that were removed.
     pub fn remove_channel(&mut self, id: Id) -> Vec<Channel> {
-        let of = |channel: &&Channel| channel.id == id || channel.parent == Some(id);
+        let of = |channel: &&Channel| {
+            channel.id == id || channel.thread.is_some() && channel.parent == Some(id)
+        };
         let mut ids: Vec<Id> = self.channels.values().filter(of).map(|c| c.id).collect();
         ids.sort_by_key(|removed| *removed != id);
         ids.iter()

@@ -1,5 +1,7 @@
 //! What people write.
 
+use std::time::Duration;
+
 use axum::body::Bytes;
 use serde_json::json;
 
@@ -18,6 +20,12 @@ impl Writing<'_> {
     /// `<@id>` in it mentions somebody.
     pub fn text(mut self, text: &str) -> Self {
         text.clone_into(&mut self.draft.content);
+        self
+    }
+
+    /// It was written some time ago.
+    pub fn ago(mut self, ago: Duration) -> Self {
+        self.draft.id = Some(self.discord.change(|world| world.id_of(ago)));
         self
     }
 
