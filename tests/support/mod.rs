@@ -16,6 +16,7 @@ pub mod pty;
 mod running;
 pub mod scripted;
 mod seed;
+pub mod slack;
 mod taker;
 mod talk;
 pub mod telegram;
