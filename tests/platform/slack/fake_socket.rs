@@ -77,6 +77,7 @@ async fn an_event_goes_to_one_connection_and_is_acknowledged() {
     );
     assert!(payload["event_id"].as_str().unwrap().starts_with("Ev"));
     one.acknowledge(&first).await;
+    slack.until("the first", || slack.acknowledged().pop());
     let second = two.envelope("events_api").await;
     two.acknowledge(&second).await;
     slack.until_acknowledged();
@@ -117,6 +118,14 @@ async fn an_event_without_acknowledgement_comes_again_elsewhere() {
     // After three retries Slack gives up.
     slack.until("given up", || (slack.unanswered().len() == 1).then_some(()));
     assert!(one.is_quiet().await && two.is_quiet().await);
+    // The other connection gets the repeat, even if it is not its turn.
+    slack.says(&direct, &ADA, "lost");
+    slack.says(&direct, &ADA, "read");
+    assert_eq!(one.envelope("events_api").await["retry_attempt"], 0);
+    assert_eq!(two.event().await["text"], "read");
+    let lost = two.envelope("events_api").await;
+    assert_eq!(lost["payload"]["event"]["text"], "lost");
+    assert_eq!(lost["retry_attempt"], 1);
 }
 
 #[tokio::test]

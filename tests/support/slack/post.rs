@@ -152,7 +152,7 @@ impl World {
         value
     }
 
-    /// Changes the fields of a message. `by_person` marks it as edited.
+    /// Changes the fields of a message; null removes one. `mark` shows people that it was edited.
     pub fn edit(&mut self, channel: &str, ts: &str, editor: &str, fields: Value, mark: bool) {
         let edited = self.new_ts();
         let previous = self.channel(channel).shown(ts);

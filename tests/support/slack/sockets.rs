@@ -250,8 +250,14 @@ impl Sockets {
             if kept_for.is_some_and(|target| target != connection) {
                 continue;
             }
-            let target = kept_for.or_else(|| self.choose(delivery.last))?;
-            self.last_used = target;
+            let target = match kept_for {
+                Some(target) => target,
+                None => {
+                    let target = self.choose(delivery.last)?;
+                    self.last_used = target;
+                    target
+                }
+            };
             let silent = self.connections[&target];
             if silent || target == connection {
                 let sent = self.send(number, target, now);
