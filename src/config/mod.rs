@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use access::Access;
-pub use chat_rules::{BotMessages, ChatRules};
+pub use chat_rules::{BotMessages, ChatRules, MentionPatterns};
 pub use descriptor::{
     AccessRules, AppManifest, Credential, GroupRule, MessageLimits, PlatformDescriptor,
 };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::access::Access;
-use super::chat_rules::{BotMessages, ChatRules};
+use super::chat_rules::{BotMessages, ChatRules, MentionPatterns};
 use super::descriptor::{GroupRule, PlatformDescriptor};
 use super::layers::Origin;
 use super::token::is_placeholder;
@@ -149,6 +149,7 @@ fn chat_rules(own: &SettingValues) -> ChatRules {
         free_chats: own.set("free_chats"),
         thread_require_mention: own.flag("thread_require_mention"),
         ignore_mentions_of_others: own.flag("ignore_mentions_of_others"),
+        mention_patterns: MentionPatterns::read(&own.set("mention_patterns")),
         bots: bots.map_or(BotMessages::Never, |word| BotMessages::parse(&word)),
         auto_thread: own.flag("auto_thread"),
         no_thread_chats: own.set("no_thread_chats"),

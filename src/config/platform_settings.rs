@@ -129,6 +129,13 @@ pub const THREAD_REQUIRE_MENTION: SettingSpec = SettingSpec::flag(
 .default("false")
 .env(&["{PLATFORM}_THREAD_REQUIRE_MENTION"])
 .for_daemon();
+pub const MENTION_PATTERNS: SettingSpec = SettingSpec::list(
+    "mention_patterns",
+    "Regular expressions for words that count as a mention of the bot. They ignore case.",
+)
+.env(&["{PLATFORM}_MENTION_PATTERNS"])
+.hermes_first(&["mention_patterns", "extra.mention_patterns"])
+.for_daemon();
 pub const ALLOW_BOTS: SettingSpec = SettingSpec::choice(
     "allow_bots",
     &["none", "mentions", "all"],

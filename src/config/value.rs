@@ -124,13 +124,7 @@ impl Kind {
                 words.contains(&t.as_str()).then(|| Value::Text(t.clone()))
             }
             (Kind::List, Raw::List(items)) => Some(Value::List(items.clone())),
-            (Kind::List, Raw::Text(text)) => Some(Value::List(
-                text.split(',')
-                    .map(str::trim)
-                    .filter(|item| !item.is_empty())
-                    .map(str::to_owned)
-                    .collect(),
-            )),
+            (Kind::List, Raw::Text(text)) => Some(Value::List(listed(text))),
             (Kind::List, Raw::Integer(n)) => Some(Value::List(vec![n.to_string()])),
             _ => None,
         }
@@ -219,4 +213,15 @@ impl fmt::Display for Value {
             Value::List(items) => write!(f, "{items:?}"),
         }
     }
+}
+/// The items of a text: a list of JSON, as Hermes accepts it for patterns, or items with commas in between.
+fn listed(text: &str) -> Vec<String> {
+    if let Ok(items) = serde_json::from_str(text) {
+        return items;
+    }
+    let items = text
+        .split(',')
+        .map(str::trim)
+        .filter(|item| !item.is_empty());
+    items.map(str::to_owned).collect()
 }

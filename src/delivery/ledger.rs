@@ -244,6 +244,7 @@ async fn call_platform(
         }
         let text = if repeated { &marked } else { &delivery.text };
         let what = OutboundMessage {
+            first_tried: (interrupted || unsure).then(|| clock::now() - age),
             underway: Some(&progress.underway),
             ..outgoing(delivery, text, priority)
         };

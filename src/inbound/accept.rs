@@ -25,6 +25,9 @@ impl Inbox for Chats {
         match incoming {
             InboundEvent::Message(said) => self.inner.accept_message(said).await,
             InboundEvent::Changed(changed) => self.inner.accept_edit(changed).await,
+            InboundEvent::Deleted { source, message_id } => {
+                self.inner.accept_deletion(&source, &message_id).await
+            }
             InboundEvent::Pressed(press) => self.inner.accept_button(press).await,
             InboundEvent::Command(command) => self.inner.accept_command(command).await,
             InboundEvent::PeopleFound { platform, people } => {
@@ -58,12 +61,13 @@ impl Inner {
         }
         match self.decide_on_sender(&said).await? {
             Decision::Allowed => {}
-            Decision::Stranger => {
+            Decision::Stranger if !said.facts.several_people => {
                 self.metrics
                     .count_inbound(&source.platform, MessageOutcome::Stranger);
                 return self.offer_pairing(source).await;
             }
-            Decision::Denied => {
+            // Others would read the code for a stranger.
+            Decision::Stranger | Decision::Denied => {
                 self.metrics
                     .count_inbound(&source.platform, MessageOutcome::Denied);
                 tracing::debug!(
@@ -289,6 +293,19 @@ impl Inner {
             inbound = message_id,
             changed,
             "message edited"
+        );
+        Ok(())
+    }
+
+    /// Drops a message that still waits. Its author, or someone who may delete it, has taken it back.
+    async fn accept_deletion(&self, source: &Source, message_id: &str) -> Result<(), StoreError> {
+        let withdraw = || self.store.withdraw_inbound(source, message_id);
+        let withdrawn = retry_while_busy(&self.stop, withdraw).await?;
+        tracing::debug!(
+            platform = source.platform,
+            inbound = message_id,
+            withdrawn,
+            "message deleted"
         );
         Ok(())
     }

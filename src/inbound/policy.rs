@@ -42,7 +42,7 @@ pub(super) fn judge(
     let source = &message.source;
     // Another person wrote forwarded words, so their mentions and commands do not count.
     let own = facts.forwarded_from.is_none();
-    let mentioned = own && facts.mentions_us;
+    let mentioned = own && (facts.mentions_us || rules.mention_patterns.matches(&message.text));
     let command = facts.command_for.filter(|_| own);
     if command == Some(CommandFor::AnotherBot) {
         return Verdict::Ignored;
@@ -50,7 +50,7 @@ pub(super) fn judge(
     if facts.from_bot && !answers_bot(rules, facts) {
         return Verdict::Ignored;
     }
-    if source.chat_type == ChatType::Dm {
+    if source.chat_type == ChatType::Dm && !facts.several_people {
         return Verdict::Addressed;
     }
     let is_named = |list: &BTreeSet<String>| names(list, message, before);
@@ -74,6 +74,7 @@ pub(super) fn judge(
     match () {
         () if called || !rules.require_mention => Verdict::Addressed,
         () if rules.thread_require_mention => Verdict::Ignored,
+        () if own && facts.thread_of_ours => Verdict::Addressed,
         () => Verdict::Overheard,
     }
 }
@@ -169,6 +170,7 @@ fn quote(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::MentionPatterns;
 
     fn ids(ids: &[&str]) -> BTreeSet<String> {
         ids.iter().map(|id| (*id).to_owned()).collect()
@@ -240,6 +242,18 @@ mod tests {
         for chat_type in [ChatType::Dm, ChatType::Channel] {
             assert_eq!(judge(&rules, &message(chat_type, plain()), None), Addressed);
         }
+        let among_several = MessageFacts {
+            several_people: true,
+            ..plain()
+        };
+        let private = message(ChatType::Dm, among_several);
+        assert_eq!(judge(&rules, &private, None), Overheard);
+        let in_our_thread = MessageFacts {
+            thread_of_ours: true,
+            ..plain()
+        };
+        let in_our_thread = message(ChatType::Group, in_our_thread);
+        assert_eq!(judge(&rules, &in_our_thread, None), Addressed);
         let everything = ChatRules::default();
         let overheard = message(ChatType::Group, plain());
         assert_eq!(judge(&everything, &overheard, None), Addressed);
@@ -248,6 +262,21 @@ mod tests {
             ..rules
         };
         assert_eq!(judge(&strict, &overheard, None), Ignored);
+        assert_eq!(judge(&strict, &in_our_thread, None), Ignored);
+    }
+
+    #[test]
+    fn a_pattern_counts_as_a_mention() {
+        let rules = |patterns: &[&str]| ChatRules {
+            require_mention: true,
+            mention_patterns: MentionPatterns::read(&ids(patterns)),
+            ..ChatRules::default()
+        };
+        let said = message(ChatType::Group, plain());
+        assert_eq!(judge(&rules(&["WHY"]), &said, None), Verdict::Addressed);
+        assert_eq!(judge(&rules(&["how"]), &said, None), Verdict::Overheard);
+        let said = message(ChatType::Group, forwarded(plain()));
+        assert_eq!(judge(&rules(&["WHY"]), &said, None), Verdict::Overheard);
     }
 
     #[test]

@@ -91,6 +91,11 @@ impl AdapterContext {
         Ok(path)
     }
 
+    /// Whether Hermes' home has this file.
+    pub fn has_home_file(&self, name: &str) -> bool {
+        self.home.join(name).exists()
+    }
+
     /// A client that follows no redirects, resolves names on threads of its own and notices dead connections. Each
     /// request sets its own timeout.
     pub fn http_client(&self) -> Result<Client, BuildError> {

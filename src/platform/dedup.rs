@@ -9,6 +9,8 @@ pub enum Dedup {
     None,
     /// A repeat counts as one call for this time after the first one began.
     For(Duration),
+    /// The adapter finds the message of an earlier attempt, if it is told that there may be one.
+    Search,
     /// A repeat counts as one call at any time.
     Always,
 }
@@ -20,7 +22,7 @@ impl Dedup {
         match self {
             Dedup::None => false,
             Dedup::For(window) => (0.0..window.as_secs_f64()).contains(&seconds),
-            Dedup::Always => true,
+            Dedup::Search | Dedup::Always => true,
         }
     }
 }
@@ -38,6 +40,7 @@ mod tests {
             (minutes, 119.0, true),
             (minutes, 120.0, false),
             (minutes, -1.0, false),
+            (Dedup::Search, 1e9, true),
             (Dedup::Always, 1e9, true),
             (Dedup::Always, -1.0, true),
         ] {

@@ -18,6 +18,11 @@ pub enum InboundEvent {
     Message(InboundMessage),
     /// A message was edited. This is its new content.
     Changed(InboundMessage),
+    /// A message was deleted.
+    Deleted {
+        source: Source,
+        message_id: String,
+    },
     Pressed(ButtonPress),
     /// A native command of the platform was run.
     Command(NativeCommand),
@@ -66,6 +71,10 @@ pub struct MessageFacts {
     pub leading_mention: usize,
     /// The message replies to a message of the bot.
     pub replies_to_us: bool,
+    /// The message is in a thread that begins with a message of the bot.
+    pub thread_of_ours: bool,
+    /// A private chat of several people. The rules for groups apply to it.
+    pub several_people: bool,
     /// The words that the message replies to.
     pub quoted: Option<String>,
     /// Another bot sent it. The adapter does not report messages of its own bot.

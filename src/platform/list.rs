@@ -39,7 +39,7 @@ platforms! {
     local => local::build,
     telegram => telegram::build,
     discord => discord::build,
-    slack,
+    slack => slack::build,
     matrix,
     signal,
     whatsapp,

@@ -7,6 +7,7 @@ pub mod discord;
 mod download;
 mod http_failure;
 mod incoming;
+mod key_hash;
 mod list;
 pub mod local;
 pub mod markup;

@@ -19,6 +19,11 @@ pub struct OutboundMessage<'a> {
     /// The id of the person whom it notifies. The words themselves notify no one.
     pub notifies: Option<&'a str>,
     pub priority: Priority,
+    /// When an earlier attempt began that may have arrived, in seconds since 1970. A platform with [`Dedup::Search`]
+    /// looks for its message first.
+    ///
+    /// [`Dedup::Search`]: super::Dedup::Search
+    pub first_tried: Option<f64>,
     /// True during the call to the vendor, false while the message waits for the rate limits.
     pub underway: Option<&'a AtomicBool>,
 }

@@ -125,6 +125,33 @@ impl Store {
         .await
     }
 
+    /// Ends a message that was deleted before its turn began. Only the platform and the chat of `source` count. False if
+    /// it does not wait.
+    pub async fn withdraw_inbound(
+        &self,
+        source: &Source,
+        message_id: &str,
+    ) -> Result<bool, StoreError> {
+        let (platform, chat) = (source.platform.clone(), source.chat_id.clone());
+        let message_id = message_id.to_owned();
+        self.write(move |c| {
+            let mut statement = c.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM hermesd_inbound INDEXED BY hermesd_inbound_open
+                 WHERE platform = ?1 AND message_id = ?2 AND {OPEN} AND state = 'received'"
+            ))?;
+            let waiting = statement.query_map([&platform, &message_id], inbound)?;
+            let waiting: Vec<Inbound> = waiting.collect::<Result<_, _>>()?;
+            let mut ended =
+                c.prepare_cached("UPDATE hermesd_inbound SET state = 'answered' WHERE id = ?1")?;
+            let mut found = false;
+            for message in waiting.iter().filter(|m| m.source.chat_id == chat) {
+                found |= ended.execute([message.id])? == 1;
+            }
+            Ok(found)
+        })
+        .await
+    }
+
     /// Records the saved files of a message, and its text with their names. `named` makes that text from the present
     /// text, because the person may have edited it meanwhile. `None` if its turn has begun.
     pub async fn files_saved(

@@ -130,11 +130,11 @@ async fn a_platform_without_a_token() {
 #[tokio::test]
 async fn a_platform_that_this_version_cannot_speak_to() {
     Case {
-        dot_env: "SLACK_BOT_TOKEN=xoxb-SECRET\nSLACK_APP_TOKEN=xapp-SECRET\nSLACK_HOME_CHANNEL=C5\n",
+        dot_env: "MATRIX_ACCESS_TOKEN=syt_SECRET\nMATRIX_HOMESERVER=https://m.example\nMATRIX_HOME_ROOM=!r:m.example\n",
         ..Case::of(
-            &["slack", "--session", SESSION],
+            &["matrix", "--session", SESSION],
             "platform_off",
-            &["cannot speak to slack yet"],
+            &["cannot speak to matrix yet"],
         )
     }
     .check()

@@ -158,7 +158,11 @@ fn every_setting_of_a_hermes_user_shows_its_value_and_its_origin() {
             json!(["C2"]),
             "yaml platforms.slack.extra.allowed_channels",
         ),
-        ("slack.strict_mention", json!(true), "SLACK_STRICT_MENTION"),
+        (
+            "slack.thread_require_mention",
+            json!(true),
+            "SLACK_STRICT_MENTION",
+        ),
         (
             "slack.reply_in_thread",
             json!(false),
@@ -285,9 +289,9 @@ fn every_setting_of_a_hermes_user_shows_its_value_and_its_origin() {
         let found = setting(&shown, &format!("platforms.{key}"));
         assert_eq!(found, Some((value.to_string(), origin)), "{key}");
     }
-    // All six are on, and this version can speak to Discord alone.
+    // All six are on, and this version can speak to Discord and Slack alone.
     let warnings = shown["warnings"].as_array().expect("warnings");
-    for name in ["slack", "matrix", "signal", "whatsapp", "whatsapp_cloud"] {
+    for name in ["matrix", "signal", "whatsapp", "whatsapp_cloud"] {
         let warns = |w: &Value| {
             let text = w.as_str().unwrap_or_default();
             text.starts_with(&format!("{name} is off: ")) && text.contains("cannot speak to")

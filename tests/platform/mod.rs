@@ -4,4 +4,5 @@ mod context;
 mod contract;
 mod discord;
 mod fake_frame;
+mod slack;
 mod telegram;

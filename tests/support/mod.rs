@@ -17,6 +17,8 @@ pub mod pty;
 mod running;
 pub mod scripted;
 mod seed;
+pub mod slack;
+pub mod slack_bot;
 mod taker;
 mod talk;
 pub mod telegram;

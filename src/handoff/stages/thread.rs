@@ -109,7 +109,7 @@ async fn open(
     // next one says so.
     let first_try = match dedup {
         Dedup::Always => None,
-        Dedup::None | Dedup::For(_) => context.store.thread_wanted(claim).await?,
+        Dedup::None | Dedup::For(_) | Dedup::Search => context.store.thread_wanted(claim).await?,
     };
     let now = Instant::now();
     let before = first_try.map_or(0.0, |at| clock::now() - at);

@@ -14,6 +14,7 @@ use super::channel::{Channel, id_of};
 use super::gateway::{Connection, Dispatch, End, Login, Queues, Session};
 use super::{Discord, NAME, parse};
 use crate::clock;
+use crate::domain::{ChatType, Source};
 use crate::platform::{InboundEvent, InboundMessage, ListenContext, PlatformError};
 
 /// Discord keeps a session without a connection for a short time only. An older one is not tried.
@@ -288,9 +289,20 @@ impl Discord {
             "MESSAGE_UPDATE" if data.get("edited_timestamp").is_some_and(Value::is_string) => {
                 self.accept(context, data, InboundEvent::Changed).await?;
             }
+            "MESSAGE_DELETE" => self.withdraw(context, data).await?,
             _ => {}
         }
         Ok(None)
+    }
+
+    async fn withdraw(&self, context: &ListenContext, data: &Value) -> Result<(), PlatformError> {
+        let (Some(chat), Some(message_id)) = (id_of(data, "channel_id"), id_of(data, "id")) else {
+            return Ok(());
+        };
+        let source = Source::new(NAME, ChatType::Group, &chat);
+        let event = InboundEvent::Deleted { source, message_id };
+        let accepted = context.inbox.accept(event).await;
+        accepted.map_err(|error| PlatformError::Storage(error.to_string()))
     }
 
     fn remember_guild(&self, guild: &Value) {

@@ -19,6 +19,7 @@ use super::failure::Failure;
 use super::format::text;
 use crate::domain::{Button, RemoteFile, Source};
 use crate::platform::download::save;
+use crate::platform::key_hash::key_hash;
 use crate::platform::{OutboundMessage, PlatformError};
 
 const LONGEST_LABEL: usize = 80;
@@ -32,14 +33,9 @@ const UNKNOWN_ID: &str = "0";
 /// 👀, as it stands in an address.
 const EYES: &str = "%F0%9F%91%80";
 
-/// The same key gives the same nonce: 96 bits of FNV-1a, which fit into Discord's 25 characters.
+/// The same key gives the same nonce. It fits into Discord's 25 characters.
 pub(super) fn nonce(send_key: &str) -> String {
-    const OFFSET: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    let hash = send_key.bytes().fold(OFFSET, |hash, byte| {
-        (hash ^ u128::from(byte)).wrapping_mul(PRIME)
-    });
-    format!("{:024x}", hash >> 32)
+    key_hash(send_key)
 }
 
 /// Up to five rows of five buttons. Leaves out buttons that Discord would refuse: the text names them too.

@@ -265,3 +265,28 @@ fn the_gateway_and_the_api_are_reached_through_tls() {
     bot.api.says(chat, &ADA, "hello");
     bot.api.until_message(chat, |m| m.content.contains("hello"));
 }
+
+#[tokio::test]
+async fn a_deleted_message_that_waits_is_not_answered() {
+    let bot = DiscordBot::at_home(text_channel);
+    seed_session(&bot.home).await;
+    let _daemon = start(&bot);
+    assert_eq!(hand_off(&bot).code, 0);
+    let thread = thread(&bot);
+    let sent = bot.api.calls_of(SEND).len();
+    let held = std::sync::Arc::new(tokio::sync::Semaphore::new(0));
+    bot.api.then(SEND, ScriptedFault::HoldBefore(held.clone()));
+    bot.api.says(thread, &ADA, "first");
+    bot.api.until_calls(SEND, sent + 1);
+    let taken_back = bot.api.says(thread, &ADA, "taken back");
+    bot.api.deletes_message(thread, taken_back);
+    bot.api.says(thread, &ADA, "third");
+    let waits = "SELECT count(*) FROM hermesd_inbound WHERE text LIKE '%third%'";
+    crate::support::until("it waits", || (bot.look::<i64>(waits) == 1).then_some(()));
+    held.add_permits(1);
+    bot.api
+        .until_message(thread, |m| m.content.contains("third"));
+    let answers = bot.api.messages_in(thread);
+    let answered = answers.iter().any(|m| m.content.contains("taken back"));
+    assert!(!answered, "{answers:?}");
+}
