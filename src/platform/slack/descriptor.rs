@@ -1,6 +1,7 @@
 use crate::config::platform_settings::*;
 use crate::config::{
-    AccessRules, Credential, GroupRule, MessageLimits, PlatformDescriptor, SettingSpec as S,
+    AccessRules, AppManifest, Credential, GroupRule, MessageLimits, PlatformDescriptor,
+    SettingSpec as S,
 };
 
 pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
@@ -32,10 +33,13 @@ pub const DESCRIPTOR: PlatformDescriptor = PlatformDescriptor {
     },
     shared_block_has_extra: false,
     setup: &[
-        "At api.slack.com/apps, create an app and switch Socket Mode on. Copy the app-level token.",
-        "Install the app to your workspace. Copy the bot token.",
+        "Under Install App, install the app to your workspace. Copy the bot token.",
+        "Under Basic Information, App-Level Tokens, generate a token with the scope connections:write. Copy it.",
     ],
-    manifest: None,
+    manifest: Some(AppManifest {
+        text: super::manifest::text,
+        link: super::manifest::link,
+    }),
 };
 
 #[rustfmt::skip]

@@ -11,11 +11,13 @@ mod files;
 mod format;
 mod interactions;
 mod listen;
+mod manifest;
 mod marks;
 mod parse;
 mod places;
 mod scopes;
 mod send;
+mod setup;
 mod socket;
 mod threads;
 mod words;
@@ -31,7 +33,8 @@ use tokio::sync::OnceCell;
 use super::sign_in::sign_in;
 use super::{
     Account, AdapterContext, BuildError, Capabilities, CountedCalls, Dedup, Finding, HoldScope,
-    Limit, ListenContext, OutboundMessage, Platform, PlatformError, Rates, ReplyHandle,
+    Limit, ListenContext, OutboundMessage, Platform, PlatformError, PossibleHome, Rates,
+    ReplyHandle, Server,
 };
 use crate::config::PlatformConfig;
 use crate::domain::{HomeChannel, RemoteFile, Source, ThreadOutcome};
@@ -227,6 +230,30 @@ impl Platform for Slack {
 
     async fn diagnose(&self, home: Option<&HomeChannel>) -> Vec<Finding> {
         self.look_around(home).await
+    }
+
+    async fn obstacles(&self) -> Vec<Finding> {
+        self.missing_scopes().await
+    }
+
+    async fn servers(&self) -> Result<Option<Vec<Server>>, PlatformError> {
+        Ok(Some(vec![self.workspace().await?]))
+    }
+
+    async fn homes(
+        &self,
+        _server: &str,
+        owner: Option<&Account>,
+    ) -> Result<Vec<PossibleHome>, PlatformError> {
+        Ok(self.possible_homes(owner).await?)
+    }
+
+    async fn person(&self, id: &str) -> Result<Account, PlatformError> {
+        self.user(id).await
+    }
+
+    fn own_id_hint(&self) -> &'static str {
+        "in Slack, open your profile, then the menu with three dots, and choose Copy member ID"
     }
 
     async fn listen(&self, context: &ListenContext) -> PlatformError {

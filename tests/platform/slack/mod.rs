@@ -16,3 +16,4 @@ mod files;
 mod first_message;
 mod handoff;
 mod keys;
+mod setup;
