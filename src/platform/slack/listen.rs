@@ -16,7 +16,7 @@ use super::parse::{self, text};
 use super::socket::{Connection, End, Envelope, Queues, Received};
 use super::{NAME, Slack};
 use crate::clock;
-use crate::domain::Source;
+use crate::domain::{EndReason, EndedPlace, Source};
 use crate::platform::{InboundEvent, InboundMessage, ListenContext, PlatformError};
 
 /// The most events that wait to be handled. With more, the connection ends, and Slack sends them again.
@@ -287,6 +287,17 @@ impl Slack {
                 self.places.assistant_opened(channel, ts);
                 Ok(None)
             }
+            (name, _) if let Some((place, reason)) = end_of(name, event) => {
+                let platform = NAME;
+                let ended = InboundEvent::Ended {
+                    platform,
+                    place,
+                    reason,
+                };
+                let accepted = context.inbox.accept(ended).await;
+                accepted.map_err(|error| PlatformError::Storage(error.to_string()))?;
+                Ok(None)
+            }
             ("tokens_revoked" | "app_uninstalled", _) => Err(PlatformError::transient(
                 "Slack says that the app's tokens are no longer valid",
             )),
@@ -377,4 +388,15 @@ impl Slack {
         accepted.map_err(|error| PlatformError::Storage(error.to_string()))?;
         Ok(Some(ts))
     }
+}
+
+/// The end of a channel that an event tells of.
+fn end_of(name: &str, event: &Value) -> Option<(EndedPlace, EndReason)> {
+    let reason = match name {
+        "channel_archive" | "group_archive" => EndReason::Locked,
+        "channel_deleted" | "group_deleted" => EndReason::Deleted,
+        "channel_left" | "group_left" => EndReason::Removed,
+        _ => return None,
+    };
+    Some((EndedPlace::Chat(text(event, "channel").to_owned()), reason))
 }
