@@ -28,6 +28,7 @@ const STORE_EVERY: Duration = Duration::from_secs(5);
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(3);
 /// A connection that ends sooner does not work. The registry waits before it opens another.
 const WORKS_AFTER: Duration = Duration::from_secs(3);
+const PATIENCE_FOR_TITLES: Duration = Duration::from_secs(2);
 /// The pause before another attempt to replace a connection that still works.
 const REPLACE_AGAIN: Duration = Duration::from_secs(5);
 
@@ -245,7 +246,9 @@ impl Slack {
         let (channel, thread) = (text(event, "channel"), text(event, "thread_ts"));
         if self.places.takes_title(channel, thread) {
             let words = super::words::read(text(event, "text"), &self.me().user).text;
-            self.set_title(channel, thread, &words).await;
+            // Events behind it must not wait for a title.
+            let set = self.set_title(channel, thread, &words);
+            let _ = tokio::time::timeout(PATIENCE_FOR_TITLES, set).await;
         }
     }
 
