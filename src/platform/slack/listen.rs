@@ -16,7 +16,7 @@ use super::parse::{self, text};
 use super::socket::{Connection, End, Envelope, Queues, Received};
 use super::{NAME, Slack};
 use crate::clock;
-use crate::domain::Source;
+use crate::domain::{EndReason, EndedPlace, Source};
 use crate::platform::{InboundEvent, InboundMessage, ListenContext, PlatformError};
 
 /// The most events that wait to be handled. With more, the connection ends, and Slack sends them again.
@@ -28,6 +28,7 @@ const STORE_EVERY: Duration = Duration::from_secs(5);
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_secs(3);
 /// A connection that ends sooner does not work. The registry waits before it opens another.
 const WORKS_AFTER: Duration = Duration::from_secs(3);
+const PATIENCE_FOR_TITLES: Duration = Duration::from_secs(2);
 /// The pause before another attempt to replace a connection that still works.
 const REPLACE_AGAIN: Duration = Duration::from_secs(5);
 
@@ -245,7 +246,9 @@ impl Slack {
         let (channel, thread) = (text(event, "channel"), text(event, "thread_ts"));
         if self.places.takes_title(channel, thread) {
             let words = super::words::read(text(event, "text"), &self.me().user).text;
-            self.set_title(channel, thread, &words).await;
+            // Events behind it must not wait for a title.
+            let set = self.set_title(channel, thread, &words);
+            let _ = tokio::time::timeout(PATIENCE_FOR_TITLES, set).await;
         }
     }
 
@@ -285,6 +288,17 @@ impl Slack {
                 let thread = &event["assistant_thread"];
                 let (channel, ts) = (text(thread, "channel_id"), text(thread, "thread_ts"));
                 self.places.assistant_opened(channel, ts);
+                Ok(None)
+            }
+            (name, _) if let Some((place, reason)) = end_of(name, event) => {
+                let platform = NAME;
+                let ended = InboundEvent::Ended {
+                    platform,
+                    place,
+                    reason,
+                };
+                let accepted = context.inbox.accept(ended).await;
+                accepted.map_err(|error| PlatformError::Storage(error.to_string()))?;
                 Ok(None)
             }
             ("tokens_revoked" | "app_uninstalled", _) => Err(PlatformError::transient(
@@ -377,4 +391,15 @@ impl Slack {
         accepted.map_err(|error| PlatformError::Storage(error.to_string()))?;
         Ok(Some(ts))
     }
+}
+
+/// The end of a channel that an event tells of.
+fn end_of(name: &str, event: &Value) -> Option<(EndedPlace, EndReason)> {
+    let reason = match name {
+        "channel_archive" | "group_archive" => EndReason::Locked,
+        "channel_deleted" | "group_deleted" => EndReason::Deleted,
+        "channel_left" | "group_left" => EndReason::Removed,
+        _ => return None,
+    };
+    Some((EndedPlace::Chat(text(event, "channel").to_owned()), reason))
 }

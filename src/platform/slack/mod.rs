@@ -288,6 +288,10 @@ impl Platform for Slack {
         address::of_home(home, channel, &self.me().workspace, opened)
     }
 
+    async fn find_home(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        self.home_as_chat(home).await
+    }
+
     fn split(&self, markdown: &str) -> Vec<String> {
         format::pieces(markdown)
     }

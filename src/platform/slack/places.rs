@@ -14,6 +14,8 @@ use super::{NAME, Slack};
 const MOST: usize = 10_000;
 /// Slack waits three seconds for the acknowledgement of an event, so a name must not take longer.
 const PATIENCE_FOR_NAMES: Duration = Duration::from_millis(1500);
+/// The longest wait for what a channel is, if Slack refuses to say it for a while.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Default)]
 struct Known {
@@ -85,7 +87,7 @@ impl Slack {
         let kind = channel_type.and_then(Kind::of_event);
         let kind = kind.or_else(|| Kind::of_id(id)).or(known.kind);
         if kind.is_none() {
-            known = match self.look_up(id).await {
+            known = match self.look_up_patiently(id).await {
                 Ok(known) => known,
                 Err(failure) if failure.is_final() => {
                     tracing::warn!(
@@ -122,6 +124,17 @@ impl Slack {
             name,
             workspace: self.me().workspace,
         })
+    }
+
+    /// Waits if Slack asks for it. Without the kind, the event would have to be received again.
+    async fn look_up_patiently(&self, id: &str) -> Result<Known, Failure> {
+        match self.look_up(id).await {
+            Err(Failure::Wait(pause)) if pause <= LONGEST_WAIT => {
+                tokio::time::sleep(pause).await;
+                self.look_up(id).await
+            }
+            found => found,
+        }
     }
 
     async fn look_up(&self, id: &str) -> Result<Known, Failure> {

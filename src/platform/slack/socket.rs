@@ -18,7 +18,9 @@ use crate::platform::PlatformError;
 /// How long the connection and its first word may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The time between two pings of ours.
-const PING_EVERY: Duration = Duration::from_secs(10);
+const PING_EVERY: Duration = Duration::from_secs(4);
+/// After so many pings without an answer, the connection is dead.
+const MOST_UNANSWERED: u32 = 3;
 /// A connection without a ping or a message of Slack for this time is dead. Slack pings every few seconds, so four times
 /// its usual pause is enough, within these limits.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
@@ -88,7 +90,8 @@ pub(super) struct Connection {
     /// The longest pause between two pings of Slack.
     usual_pause: Option<Duration>,
     next_ping: Instant,
-    pong_due: bool,
+    /// The pings of ours since the last answer to one.
+    unanswered: u32,
     /// Where it says that Slack has asked to leave.
     leaving: mpsc::UnboundedSender<()>,
     is_leaving: bool,
@@ -128,7 +131,7 @@ impl Connection {
             last_ping: None,
             usual_pause: None,
             next_ping: now + PING_EVERY,
-            pong_due: false,
+            unanswered: 0,
             leaving,
             is_leaving: false,
             replaced,
@@ -245,12 +248,12 @@ impl Connection {
     }
 
     async fn ping(&mut self) -> Result<(), End> {
-        if self.pong_due {
+        if self.unanswered >= MOST_UNANSWERED {
             return Err(End::Broken(
-                "the connection is dead: a ping was not answered".into(),
+                "the connection is dead: pings are not answered".into(),
             ));
         }
-        self.pong_due = true;
+        self.unanswered += 1;
         self.next_ping = Instant::now() + PING_EVERY;
         self.send(Message::Ping(Vec::new())).await
     }
@@ -286,7 +289,7 @@ impl Connection {
                 Ok(None)
             }
             Message::Pong(_) => {
-                self.pong_due = false;
+                self.unanswered = 0;
                 Ok(None)
             }
             _ => Ok(None),

@@ -14,7 +14,7 @@ use super::scopes::ASSISTANT;
 use super::{NAME, Slack};
 use crate::clock;
 use crate::domain::{ChatType, HomeChannel, Source, ThreadOutcome};
-use crate::platform::PlatformError;
+use crate::platform::{Platform, PlatformError};
 
 const LONGEST_TITLE: usize = 150;
 /// How far back the message of an earlier attempt is looked for.
@@ -79,6 +79,25 @@ impl Slack {
             true => self.private_channel(&home.chat_id).await,
             false => Ok(home.chat_id.clone()),
         }
+    }
+
+    /// The home itself, if it takes messages.
+    pub(super) async fn home_as_chat(&self, home: &HomeChannel) -> Result<Source, PlatformError> {
+        let unusable = |failure| unusable(home, failure);
+        let channel = self.home_channel(home).await.map_err(unusable)?;
+        let params = [("channel", channel.as_str())];
+        let answer = self.api.ask("conversations.info", &params).await;
+        let channel_info = &answer.map_err(unusable)?["channel"];
+        if channel_info["is_archived"] == true {
+            return Err(unusable(Failure::gone("is_archived")));
+        }
+        let place = self.place(&channel, None).await.map_err(unusable)?;
+        let opened = ThreadOutcome::Chat {
+            reason: String::new(),
+            within: Some(place.kind.chat_type()),
+            thread_id: home.thread_id.clone(),
+        };
+        Ok(self.destination(home, &opened))
     }
 
     /// The title in the history of an assistant. The thread works without one.

@@ -126,6 +126,10 @@ async fn a_question_is_answered_by_its_button_and_the_buttons_go() {
         let without = asked_then.next().is_some_and(|m| m.buttons.is_empty());
         (chosen && without).then_some(())
     });
+    // Without this, Slack keeps the blocks that a message has.
+    let edits = bot.api.calls_of("chat.update").into_iter();
+    let mut edits = edits.filter(|call| call.params["ts"] == asked.ts.as_str());
+    assert!(edits.any(|call| call.params["blocks"] == serde_json::json!([])));
 }
 
 #[tokio::test]

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::support::fake::ScriptedFault;
-use crate::support::slack::{ADA, Reason, Standing};
+use crate::support::fake::{ScriptedFault, TlsFront};
+use crate::support::slack::{ADA, APP_TOKEN, Reason, Standing, TOKEN};
 use crate::support::slack_bot::SlackBot;
 use crate::support::{seed_session, until};
 
@@ -200,4 +200,45 @@ async fn a_server_that_names_slacks_own_socket_gets_no_ticket_there() {
     assert!(why.contains("base_url"), "{why}");
     let log = daemon.log();
     assert!(!log.contains("SECRET"), "{log}");
+}
+
+/// A proxy with a certificate of a private authority, which the system's trust store has.
+#[test]
+fn the_api_and_the_socket_are_reached_through_tls() {
+    let bot = SlackBot::in_channel();
+    let front = TlsFront::start(&bot.api);
+    bot.api.change(|world| world.url = front.url());
+    let toml = format!("[platforms.slack]\nbase_url = \"{}/api\"\n", front.url());
+    bot.home.write(".config/hermesd/hermesd.toml", &toml);
+    bot.home.write("authority.pem", &front.authority);
+    let store = bot.home.path().join("authority.pem").display().to_string();
+    let _daemon = bot.home.start_with(&[("SSL_CERT_FILE", &store)]);
+    bot.api.until_listening();
+    let private = bot.api.direct(&ADA);
+    let writing = bot.api.writes(&private, &ADA).text("hello");
+    let root = writing.file("notes.txt", b"the notes").send();
+    let answer = &bot.api.until_bot_replies(&private, &root, 1)[0];
+    assert!(answer.text.contains("hello"), "{answer:?}");
+    assert_eq!(bot.api.calls_of("file").len(), 1);
+}
+
+#[test]
+fn of_several_workspaces_the_first_is_used_and_the_others_are_named() {
+    let bot = SlackBot::in_channel();
+    let env = format!(
+        "SLACK_BOT_TOKEN={TOKEN},xoxb-SECOND\nSLACK_APP_TOKEN={APP_TOKEN}\nSLACK_ALLOWED_USERS={}\n",
+        ADA.id
+    );
+    bot.home.write(".env", &env);
+    bot.home.write("slack_tokens.json", "{}");
+    let daemon = bot.start();
+    let private = bot.api.direct(&ADA);
+    let root = bot.api.says(&private, &ADA, "hello");
+    bot.api.until_bot_replies(&private, &root, 1);
+    let log = daemon.log();
+    assert!(log.contains("lists several workspaces"), "{log}");
+    assert!(log.contains("slack_tokens.json names more"), "{log}");
+    for secret in [TOKEN, APP_TOKEN, "SECOND", "ticket"] {
+        assert!(!log.contains(secret), "{secret}");
+    }
 }

@@ -252,3 +252,35 @@ async fn a_handoff_and_a_long_answer_pass_the_documented_limits() {
     assert!(all.len() > 3, "{}", all.len());
     assert!(all.iter().all(|m| m.text.chars().count() <= 4000));
 }
+
+#[tokio::test]
+async fn the_first_message_shows_whether_the_session_is_there() {
+    let bot = SlackBot::in_channel();
+    seed_session(&bot.home).await;
+    let _daemon = bot.start();
+    let root = bot.thread();
+    let first = || bot.api.bot_messages(&bot.channel)[0].read();
+    let before = first();
+    bot.home.talk(&["--resume", SESSION], "/quit\n");
+    bot.api.until("it is left", || {
+        first().contains("has left this thread").then_some(())
+    });
+    bot.api.replies(&bot.channel, &root, &ADA, "!resume");
+    bot.until_reply(&root, "is here now");
+    bot.api
+        .until("it is back", || (first() == before).then_some(()));
+}
+
+#[tokio::test]
+async fn an_archived_channel_frees_its_session() {
+    let bot = SlackBot::in_channel();
+    bot.api.subscribes_to("channel_archive");
+    seed_session(&bot.home).await;
+    let _daemon = bot.start();
+    bot.thread();
+    bot.api.archives(&bot.channel);
+    crate::support::until("the session is free", || {
+        let bound: i64 = bot.look("SELECT count(*) FROM gateway_routing");
+        (bound == 0).then_some(())
+    });
+}

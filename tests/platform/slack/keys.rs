@@ -1,5 +1,6 @@
 //! Which session a message of Slack belongs to, with the built binaries.
 
+use crate::support::fake::ScriptedFault;
 use crate::support::slack::{ADA, BEN, Slack};
 use crate::support::slack_bot::SlackBot;
 
@@ -131,6 +132,9 @@ fn a_group_of_people_has_one_key_whichever_event_comes_first() {
         let _daemon = bot.start();
         let group = bot.api.group_direct(&[ADA, BEN]);
         let mention = format!("<@{}>", bot.api.bot_user());
+        // Slack does not say at once what the channel is.
+        bot.api
+            .then("conversations.info", ScriptedFault::too_many_requests(1));
         bot.api.says(&group, &ADA, "not for you");
         let root = bot.api.says(&group, &ADA, &format!("{mention} hello"));
         assert_eq!(
