@@ -214,7 +214,11 @@ async fn call_platform(
     {
         // The key gives the id of the preview if it arrived. Otherwise this is its first send. Both can be repeated.
         let what = || outgoing(delivery, &delivery.text, priority);
-        let send = |_| platform.send(to, what(), &draft.send_key);
+        let first_try = || OutboundMessage {
+            first_tried: Some(draft.at),
+            ..what()
+        };
+        let send = |_| platform.send(to, first_try(), &draft.send_key);
         let found = with_retries(platform.name(), tries, metrics, draining, send).await?;
         let edit = |_| platform.edit(to, &found, what());
         match with_retries(platform.name(), tries, metrics, draining, edit).await {
