@@ -35,9 +35,14 @@ pub enum Kind {
         min: Duration,
     },
     Choice(&'static [&'static str]),
+    /// A level, or a filter: levels of parts of the program, separated by commas.
+    LogFilter,
     /// Names or ids, as a list or separated by commas.
     List,
 }
+
+/// The levels of the log.
+const LOG_LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 /// A value as its source has it, before the check against the setting's kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +84,10 @@ impl Kind {
                 show_duration(min)
             ),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::LogFilter => format!(
+                "one of {}, or a filter such as \"info,hermesd::handoff=debug\"",
+                LOG_LEVELS.join(", ")
+            ),
             Kind::List => "a list, or text with commas in between".into(),
         }
     }
@@ -123,6 +132,11 @@ impl Kind {
             (Kind::Choice(words), Raw::Text(t)) => {
                 words.contains(&t.as_str()).then(|| Value::Text(t.clone()))
             }
+            (Kind::LogFilter, Raw::Text(t)) => {
+                is_log_filter(t).then(|| Value::Text(t.trim().to_owned()))
+            }
+            // YAML reads a bare `off` as a boolean.
+            (Kind::LogFilter, Raw::Flag(false)) if lenient => Some(Value::Text("off".into())),
             (Kind::List, Raw::List(items)) => Some(Value::List(items.clone())),
             (Kind::List, Raw::Text(text)) => Some(Value::List(
                 text.split(',')
@@ -155,6 +169,27 @@ impl Value {
             other => other.clone(),
         }
     }
+}
+
+/// Whether each part is a level, or a part of the program with its level. The log itself takes any word for the name of a
+/// part that then logs nothing.
+fn is_log_filter(text: &str) -> bool {
+    let is_level = |word: &str| {
+        let word = word.trim();
+        LOG_LEVELS
+            .iter()
+            .any(|level| level.eq_ignore_ascii_case(word))
+    };
+    // Fields in brackets contain commas and equals signs of their own.
+    let has_fields = text.contains('[');
+    has_fields
+        || text
+            .split(',')
+            .map(str::trim)
+            .all(|part| match part.rsplit_once('=') {
+                Some((name, level)) => !name.trim().is_empty() && is_level(level),
+                None => is_level(part) || part.contains("::"),
+            })
 }
 
 fn parse_flag(text: &str) -> Option<bool> {
@@ -217,6 +252,36 @@ impl fmt::Display for Value {
             Value::Duration(d) => write!(f, "{:?}", show_duration(*d)),
             Value::Never => write!(f, "{:?}", "never"),
             Value::List(items) => write!(f, "{items:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_of_the_log_has_only_levels_that_exist() {
+        for text in [
+            "info",
+            " Debug ",
+            "off",
+            "info,hermesd::handoff=debug",
+            "warn, hermesd=trace",
+            "hermesd::handoff",
+            "info,[handoff{id=7,chat=home}]=debug",
+        ] {
+            assert!(is_log_filter(text), "{text:?}");
+        }
+        for text in [
+            "verbose",
+            "",
+            "info,",
+            "info,verbose",
+            "hermesd=loud",
+            "=debug",
+        ] {
+            assert!(!is_log_filter(text), "{text:?}");
         }
     }
 }
