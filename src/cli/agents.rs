@@ -4,7 +4,7 @@
 
 use super::CliError;
 use super::backend::Target;
-use super::output::{BAD, BOLD, GOOD, Output};
+use super::output::{BAD, BOLD, Column, GOOD, Output};
 use crate::client::Client;
 use crate::protocol::{AgentName, AgentTestView, AgentView, Call, Nothing};
 
@@ -52,7 +52,12 @@ async fn list(client: &Client, out: &Output) -> Result<(), CliError> {
         ]
     };
     out.table(
-        &["AGENT", "STATE", "MODEL", "DETAIL"],
+        &[
+            Column::whole("AGENT"),
+            Column::whole("STATE"),
+            Column::text("MODEL").goes(1),
+            Column::text("DETAIL"),
+        ],
         &agents.iter().map(row).collect::<Vec<_>>(),
     )
 }

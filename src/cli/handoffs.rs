@@ -8,7 +8,7 @@ use super::CliError;
 use super::args::time;
 use super::backend::{Backend, Target};
 use super::handoff::{WaitLimits, requested, subscribe};
-use super::output::{BOLD, Output, state_style};
+use super::output::{BOLD, Column, Output, state_style};
 use crate::clock;
 use crate::protocol::{Call, HandoffId, HandoffList, HandoffView};
 
@@ -126,12 +126,12 @@ async fn list(
     };
     out.table(
         &[
-            "ID",
-            "STATE",
-            "PLATFORM",
-            "SESSION",
-            "REQUESTED",
-            "STAGE OR ERROR",
+            Column::whole("ID"),
+            Column::whole("STATE"),
+            Column::whole("PLATFORM"),
+            Column::whole("SESSION").goes(1),
+            Column::whole("REQUESTED").goes(2),
+            Column::text("STAGE OR ERROR"),
         ],
         &handoffs.iter().map(row).collect::<Vec<_>>(),
     )

@@ -24,6 +24,7 @@ mod resume;
 mod sessions;
 mod setup;
 mod status;
+mod table;
 mod terminal;
 mod visible;
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::CliError;
 use super::backend::{Backend, Target};
 use super::export::{self, ExportFormat};
-use super::output::{BOLD, FAINT, Output};
+use super::output::{BOLD, Column, FAINT, Output};
 use crate::clock;
 use crate::domain::transcript::Content;
 use crate::protocol::{
@@ -147,7 +147,14 @@ pub(super) async fn list(
         ]
     };
     out.table(
-        &["ID", "TITLE", "SOURCE", "MESSAGES", "STARTED", "STATE"],
+        &[
+            Column::whole("ID"),
+            Column::text("TITLE"),
+            Column::whole("SOURCE").goes(2),
+            Column::whole("MESSAGES").goes(3),
+            Column::whole("STARTED").goes(1),
+            Column::text("STATE").goes(4),
+        ],
         &sessions.iter().map(row).collect::<Vec<_>>(),
     )
 }
