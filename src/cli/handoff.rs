@@ -50,7 +50,8 @@ pub struct HandoffArgs {
     /// Return as soon as the request is stored.
     #[arg(long)]
     pub no_wait: bool,
-    /// How long to wait for the end. After that, the handoff continues in the background.
+    /// How long to wait for the end. After that, the handoff continues in the background, or is withdrawn if no daemon has
+    /// claimed it.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     pub timeout: Duration,
     /// Without a daemon: how long to wait for one to start. After that, the request is withdrawn.
@@ -244,10 +245,12 @@ async fn watch_row(
             return finished(out, &views::handoff(&now), progress);
         }
         let unclaimed = now.stage.is_none();
-        if unclaimed && start.elapsed() >= limits.pickup {
+        // A request that nobody claimed does not go on in the background: it is withdrawn at the earlier limit.
+        let pickup = limits.pickup.min(limits.finish);
+        if unclaimed && start.elapsed() >= pickup {
             let reason = format!(
                 "no daemon claimed the handoff within {} s",
-                limits.pickup.as_secs()
+                pickup.as_secs()
             );
             if store.withdraw_handoff(&now.session_id, &reason).await? {
                 return Err(CliError::NoDaemon {

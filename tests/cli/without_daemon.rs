@@ -71,13 +71,24 @@ fn pending(home: &Home) {
 async fn a_request_that_nobody_picks_up_is_withdrawn_with_its_reason() {
     let home = Home::new();
     seed_session(&home).await;
-    let waiting = home.spawn_hermesctl(&["handoff", "local", "--pickup-timeout", "1s"], &[]);
-    pending(&home);
+    for limit in ["--timeout", "--pickup-timeout"] {
+        withdrawn_after(&home, limit);
+    }
+    // It is over: a daemon that comes later does not take it up.
+    let _daemon = home.start();
+    let again = home.hermesctl(&["--json", "handoffs"]).json();
+    assert_eq!(again[0]["state"], "failed", "{again}");
+}
+
+fn withdrawn_after(home: &Home, limit: &str) {
+    let waiting = home.spawn_hermesctl(&["handoff", "local", limit, "1s"], &[]);
+    pending(home);
     let ran = waiting.end();
     assert_eq!(ran.code, 6, "{ran:?}");
     assert!(ran.stdout.contains("no daemon answers"), "{ran:?}");
     assert!(ran.stderr.contains("withdrawn"), "{ran:?}");
-    let (state, error) = row(&home);
+    assert!(!ran.stderr.contains("background"), "{ran:?}");
+    let (state, error) = row(home);
     assert_eq!(state.as_deref(), Some("failed"));
     assert_eq!(
         error.as_deref(),
@@ -87,10 +98,6 @@ async fn a_request_that_nobody_picks_up_is_withdrawn_with_its_reason() {
     assert_eq!(journal["state"], "failed");
     assert_eq!(journal["via"], "direct");
     assert_eq!(journal["stage"], Value::Null);
-    // It is over: a daemon that comes later does not take it up.
-    let _daemon = home.start();
-    let again = home.hermesctl(&["--json", "handoffs"]).json();
-    assert_eq!(again[0]["state"], "failed", "{again}");
 }
 
 #[tokio::test]
