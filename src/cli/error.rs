@@ -4,7 +4,7 @@ use clap::error::ErrorKind;
 
 use super::output::Output;
 use crate::client::ClientError;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, paths};
 use crate::protocol::{RpcError, code};
 use crate::sessions::RequestError;
 use crate::store::StoreError;
@@ -78,7 +78,7 @@ impl CliError {
             | CliError::Failed { hint, .. }
             | CliError::TimedOut { hint, .. } => hint.as_deref(),
             CliError::NoDaemon { .. } => Some(
-                "is hermesd running? Start it with `systemctl --user start hermesd` (system service: `systemctl start hermesd`), or run `hermesd` in another terminal",
+                "start it: `systemctl --user enable --now hermesd` (system service: `systemctl enable --now hermesd`), or run `hermesd` in another terminal",
             ),
             CliError::Other(_) | CliError::Closed | CliError::Reported { .. } => None,
         }
@@ -139,9 +139,17 @@ impl From<ConfigError> for CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Missing { .. } => CliError::NoDaemon {
-                message: error.to_string(),
-            },
+            StoreError::Missing { path } => {
+                let home = path.parent().unwrap_or(&path);
+                let is_empty = std::fs::read_dir(home).map_or(true, |mut all| all.next().is_none());
+                let state = match is_empty {
+                    true => "is empty",
+                    false => "has no sessions yet",
+                };
+                CliError::NoDaemon {
+                    message: format!("hermesd is not running, and {} {state}", paths::shown(home)),
+                }
+            }
             e if e.is_transient() => CliError::Other(e.to_string()),
             e => CliError::Refused {
                 message: e.to_string(),

@@ -142,6 +142,19 @@ pub fn profile_name(home: &Path) -> String {
     named_profile(home).unwrap_or(DEFAULT_PROFILE).to_owned()
 }
 
+/// A path for people: `~` stands for the home directory.
+pub fn shown(path: &Path) -> String {
+    let directory = std::env::var_os("HOME").map(PathBuf::from);
+    let below = directory
+        .filter(|home| home.is_absolute() && home.parent().is_some())
+        .and_then(|home| path.strip_prefix(home).ok());
+    match below {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => path.display().to_string(),
+    }
+}
+
 /// The user unit that serves a home, without its suffix.
 pub fn unit_of(home: &Path) -> String {
     named_profile(home).map_or("hermesd".to_owned(), |name| format!("hermesd@{name}"))

@@ -195,6 +195,13 @@ fn not_ready(agent: &str, why: &str) -> Finding {
     Finding::bad("agent", detail, "see `hermesctl agents`")
 }
 
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
+}
+
 fn from_view(view: FindingView) -> Finding {
     let grade = match view.grade.as_str() {
         "good" => Grade::Good,
@@ -244,14 +251,17 @@ impl Report<'_> {
             .value(&json!({"well": bad == 0, "findings": findings}))?;
         if bad > 0 {
             let error = CliError::Failed {
-                message: format!("{bad} checks failed"),
+                message: match doubtful {
+                    0 => format!("{}.", counted(bad, "problem")),
+                    n => format!("{}, {}.", counted(bad, "problem"), counted(n, "warning")),
+                },
                 hint: Some("the lines under each ✗ name the remedy".into()),
             };
             return Err(error.after_value(self.out));
         }
         self.out.line(match doubtful {
             0 => "\nEverything is in order.".to_owned(),
-            n => format!("\nEverything works. {n} findings with ! are worth a look."),
+            n => format!("\nEverything works, with {}: see !.", counted(n, "warning")),
         })
     }
 }
