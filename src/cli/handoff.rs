@@ -11,14 +11,15 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::args::time;
-use super::backend::Target;
+use super::backend::{Backend, Target};
 use super::output::{FAINT, GOOD, Output};
-use super::{CliError, terminal};
+use super::{CliError, pick, terminal};
 use crate::client::{Client, ClientError, News};
 use crate::config::Config;
-use crate::domain::{HandoffStage, NOTICE_STAYS};
+use crate::domain::{HandoffStage, NOTICE_STAYS, TERMINAL_SOURCES};
 use crate::handoff::request::HandoffWish;
-use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffView};
+use crate::platform::local;
+use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffView, SessionList};
 use crate::sessions::open_elsewhere;
 use crate::store::{OpenMode, Store, watch as database_watch};
 use crate::views;
@@ -32,10 +33,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
     after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --no-wait --json"
 )]
 pub struct HandoffArgs {
-    /// The platform to hand off to: see `hermesctl platforms`.
-    pub platform: String,
-    /// Id, beginning of an id, or title [default: $HERMES_SESSION_ID, the session of this terminal, or the only recent
-    /// one].
+    /// The platform to hand off to: see `hermesctl platforms` [default: the only one that is set up, or you pick one].
+    pub platform: Option<String>,
+    /// Title or id, a part of the title, the beginning or the end of the id, or last [default: $HERMES_SESSION_ID, the
+    /// session of this terminal, the only recent one, or you pick one].
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,
     /// A note for the agent.
@@ -66,8 +67,12 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Res
         None => session_here(&config),
     };
     let (found, why_found) = here.unzip();
+    let platform = match args.platform {
+        Some(platform) => platform,
+        None => choose_platform(backend.as_ref(), out).await?,
+    };
     let wish = HandoffWish {
-        platform: args.platform,
+        platform,
         session: args.session.or(found),
         note: args.note,
         tty: terminal::tty(),
@@ -79,12 +84,57 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Res
         pickup: args.pickup_timeout,
         finish: args.timeout,
     };
-    let handoff = backend.request_handoff(wish).await?;
+    let handoff = match backend.request_handoff(wish.clone()).await {
+        Err(CliError::Refused { kind, .. })
+            if kind == "ambiguous_session" && wish.session.is_none() && pick::can_ask(out) =>
+        {
+            let session = Some(choose_session(backend.as_ref(), out).await?);
+            backend
+                .request_handoff(HandoffWish { session, ..wish })
+                .await?
+        }
+        handoff => handoff?,
+    };
     show_chosen(out, &handoff, why_found)?;
     match args.no_wait {
         true => requested(out, &handoff),
         false => backend.follow_handoff(out, handoff, limits).await,
     }
+}
+
+/// The only platform that is set up, else the one that the person picks. The embedded one counts if there is no other.
+async fn choose_platform(backend: &dyn Backend, out: &Output) -> Result<String, CliError> {
+    let mut platforms = backend.platforms().await?;
+    platforms.retain(|platform| platform.configured && platform.state != "off");
+    let others = platforms.iter().filter(|p| p.name != local::NAME).count();
+    if others < 2 {
+        let only = platforms
+            .iter()
+            .find(|p| others == 0 || p.name != local::NAME)
+            .map_or(local::NAME, |platform| &platform.name);
+        let why = format!("platform {only}: no other is set up");
+        out.line(out.styled(FAINT, &why))?;
+        return Ok(only.to_owned());
+    }
+    let mut names: Vec<String> = platforms.into_iter().map(|p| p.name).collect();
+    if !pick::can_ask(out) {
+        let hint = format!("one of {}", names.join(", "));
+        return Err(pick::unnamed("a platform", &hint));
+    }
+    let at = pick::pick(out, "To which platform?", &names)?;
+    Ok(names.swap_remove(at))
+}
+
+/// The live session of a terminal that the person picks.
+async fn choose_session(backend: &dyn Backend, out: &Output) -> Result<String, CliError> {
+    let wish = SessionList {
+        live: true,
+        limit: Some(200),
+        ..SessionList::default()
+    };
+    let mut sessions = backend.sessions(wish).await?;
+    sessions.retain(|session| TERMINAL_SOURCES.contains(&session.source.as_str()));
+    pick::one_session(out, "Which session?", sessions)
 }
 
 /// Prints which session is handed off, and why, if the command line does not name it.
@@ -347,7 +397,7 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
     if let Some(reason) = &handoff.no_thread {
         out.line(format!("It has no thread: {reason}."))?;
     }
-    if handoff.platform == crate::platform::local::NAME {
+    if handoff.platform == local::NAME {
         let thread = handoff
             .thread
             .as_ref()

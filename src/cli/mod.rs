@@ -19,6 +19,7 @@ mod markdown;
 mod metrics;
 pub mod output;
 mod pair;
+mod pick;
 mod platforms;
 mod resume;
 mod sessions;

@@ -127,6 +127,9 @@ pub struct SessionView {
     pub id: String,
     /// The title, which is unique.
     pub title: Option<String>,
+    /// The first words of a session without a title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_words: Option<String>,
     /// Where it is: `cli`, `tui`, `acp`, or a platform.
     pub source: String,
     /// The model that answered last.

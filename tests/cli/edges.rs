@@ -78,7 +78,6 @@ fn a_wrong_command_line_is_explained_and_ends_with_two() {
     for arguments in [
         &[][..],
         &["dance"],
-        &["handoff"],
         &["handoff", "local", "--timeout", "soon"],
         &["handoffs", "show", "x"],
         &["--nonsense", "status"],
@@ -184,8 +183,8 @@ fn a_wrong_command_line_is_json_when_json_is_wanted() {
         ),
         (
             &["sessions", "show", "--json"],
-            "the following required arguments were not provided: <SESSION>",
-            "see `hermesctl --help`",
+            "name a session",
+            "see `hermesctl sessions`",
         ),
         (
             &["--json", "sessions", "list", "--limit", "many"],

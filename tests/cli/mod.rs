@@ -9,6 +9,7 @@ mod edges;
 mod install;
 mod logs;
 mod manuals;
+mod naming;
 mod refusals;
 mod setup;
 mod tables;
