@@ -92,6 +92,8 @@ pub enum Verb {
     Status,
     /// Set up a platform: token, home channel, access, and the service.
     Setup(SetupArgs),
+    /// Let the daemon read its configuration again, and show what changed.
+    Reload,
     /// Check the installation, and show the remedy for each fault.
     Doctor,
     /// Show recent events, or follow new ones.

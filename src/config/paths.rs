@@ -191,12 +191,35 @@ pub(super) fn config_file(flag: Option<&Path>, env: &BTreeMap<String, String>) -
     {
         return Some(path);
     }
+    usual_files(env).find(|path| path.is_file())
+}
+
+/// The usual places of the configuration file.
+fn usual_files(env: &BTreeMap<String, String>) -> impl Iterator<Item = PathBuf> {
     let candidates = [
         first_directory(env, "CONFIGURATION_DIRECTORY").map(|d| d.join("hermesd.toml")),
         own_directory(env).map(|d| d.join("hermesd.toml")),
         Some(PathBuf::from("/etc/hermesd/hermesd.toml")),
     ];
-    candidates.into_iter().flatten().find(|path| path.is_file())
+    candidates.into_iter().flatten()
+}
+
+/// All files that a configuration may come from, also those that do not exist.
+pub(super) fn files(
+    flag: Option<&Path>,
+    home: &Path,
+    env: &BTreeMap<String, String>,
+) -> Vec<PathBuf> {
+    let named = flag
+        .map(Path::to_owned)
+        .or_else(|| set(env, "HERMESD_CONFIG").map(PathBuf::from));
+    let own = match named {
+        Some(path) => vec![path],
+        None => usual_files(env).collect(),
+    };
+    let of_hermes = [".env", "config.yaml", "gateway.json"].map(|name| home.join(name));
+    let of_profile = profile_file(flag, home, env);
+    own.into_iter().chain(of_profile).chain(of_hermes).collect()
 }
 
 /// The file of a named profile. It overrides the file of all profiles. `None` if the command line or the environment
