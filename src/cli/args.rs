@@ -52,6 +52,7 @@ pub struct Args {
 
 /// The options that every verb takes.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Print JSON instead of text.
     #[arg(long, global = true)]

@@ -13,8 +13,10 @@ use tokio_util::sync::CancellationToken;
 use super::args::time;
 use super::backend::{Backend, Target};
 use super::output::{FAINT, GOOD, Output};
+use super::spinner::Spinner;
 use super::{CliError, pick, terminal};
 use crate::client::{Client, ClientError, News};
+use crate::clock;
 use crate::config::Config;
 use crate::domain::{HandoffStage, NOTICE_STAYS, TERMINAL_SOURCES};
 use crate::handoff::request::HandoffWish;
@@ -30,7 +32,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --no-wait --json"
+    after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --detach --json"
 )]
 pub struct HandoffArgs {
     /// The platform to hand off to: see `hermesctl platforms` [default: the only one that is set up, or you pick one].
@@ -43,14 +45,14 @@ pub struct HandoffArgs {
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
     /// If a turn is in progress, wait for its end. Without this option, the handoff is refused.
-    #[arg(long)]
-    pub wait: bool,
+    #[arg(long, alias = "wait")]
+    pub after_turn: bool,
     /// Hand off even if another program seems to run a turn. A turn with a lease still counts.
     #[arg(long)]
     pub force: bool,
-    /// Return as soon as the request is stored.
-    #[arg(long)]
-    pub no_wait: bool,
+    /// Return as soon as the request is stored. The handoff goes on in the daemon.
+    #[arg(long, alias = "no-wait")]
+    pub detach: bool,
     /// How long to wait for the end. After that, the handoff continues in the background, or is withdrawn if no daemon has
     /// claimed it.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
@@ -77,7 +79,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Res
         note: args.note,
         tty: terminal::tty(),
         terminal: terminal::known_to_hermes(),
-        after_turn: args.wait,
+        after_turn: args.after_turn,
         force: args.force,
     };
     let limits = WaitLimits {
@@ -96,10 +98,35 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Res
         handoff => handoff?,
     };
     show_chosen(out, &handoff, why_found)?;
-    match args.no_wait {
+    match args.detach {
         true => requested(out, &handoff),
-        false => backend.follow_handoff(out, handoff, limits).await,
+        false => follow_or_leave(backend.as_ref(), out, handoff, limits).await,
     }
+}
+
+/// Follows a handoff until its end. Ctrl-C leaves it alone, and says what goes on.
+pub(super) async fn follow_or_leave(
+    backend: &dyn Backend,
+    out: &Output,
+    handoff: HandoffView,
+    limits: WaitLimits,
+) -> Result<(), CliError> {
+    let requested = handoff.clone();
+    tokio::select! {
+        done = backend.follow_handoff(out, handoff, limits) => return done,
+        interrupted = tokio::signal::ctrl_c() => interrupted
+            .map_err(|e| CliError::Other(format!("signals: {e}")))?,
+    }
+    out.value(&requested)?;
+    let id = requested.id;
+    let goes_on = match backend.daemon() {
+        Ok(_) => format!("Handoff {id} goes on in hermesd."),
+        Err(_) => format!("Handoff {id} waits until hermesd starts."),
+    };
+    out.line(format!(
+        "\n{goes_on} Look at it with `hermesctl handoffs show {id}`, cancel it with `hermesctl handoffs cancel {id}`."
+    ))?;
+    Err(CliError::Reported { code: 130 })
 }
 
 /// The only platform that is set up, else the one that the person picks. The embedded one counts if there is no other.
@@ -216,6 +243,7 @@ pub(super) async fn follow(
     let id = handoff.id;
     let deadline = Instant::now() + limits.finish;
     let mut progress = Progress::default();
+    let spinner = Spinner::start(out, "waiting for hermesd");
     let ended = client.call::<HandoffView>(Call::HandoffWait(HandoffId { id }));
     tokio::pin!(ended);
     let mut lost = false;
@@ -225,16 +253,19 @@ pub(super) async fn follow(
             news = client.news() => match news {
                 Some(News::Event(event)) => match &event.event {
                     EventKind::HandoffStage { id: of, stage, .. } if *of == id => {
-                        progress.reached(out, stage, event.at, handoff.requested_at)?;
+                        spinner.beside(|| progress.reached(out, stage, event.at, handoff.requested_at))?;
+                        spinner.stage(next(stage));
                     }
                     EventKind::HandoffWaiting { id: of, reason, .. } if *of == id => {
-                        out.line(out.styled(FAINT, &format!("… waits: {}", visible(reason))))?;
+                        let waits = out.styled(FAINT, &format!("… waits: {}", visible(reason)));
+                        spinner.beside(|| out.line(waits))?;
                     }
                     _ => {}
                 },
                 // The final answer contains all stages.
                 Some(News::Missed(_)) => {}
                 None => {
+                    drop(spinner);
                     // The row still exists, and the next daemon writes into it.
                     out.line(out.styled(FAINT, "the connection to the daemon was lost, watching the database"))?;
                     // The daemon's home may differ from ours if the command line names a socket.
@@ -245,7 +276,10 @@ pub(super) async fn follow(
                 }
             },
             ended = &mut ended, if !lost => match ended {
-                Ok(ended) => return finished(out, &ended, progress),
+                Ok(ended) => {
+                    drop(spinner);
+                    return finished(out, &ended, progress);
+                }
                 // The events end too, and with them this loop.
                 Err(ClientError::Lost) => lost = true,
                 Err(error) => return Err(error.into()),
@@ -273,6 +307,7 @@ async fn watch_row(
     mut progress: Progress,
     limits: WaitLimits,
 ) -> Result<(), CliError> {
+    let spinner = Spinner::start(out, "waiting for a daemon");
     let (id, start) = (handoff.id, Instant::now());
     let (changed, stop) = (Arc::new(Notify::new()), CancellationToken::new());
     let _stop = stop.clone().drop_guard();
@@ -289,9 +324,11 @@ async fn watch_row(
             )));
         };
         for (stage, at) in &now.stages {
-            progress.reached(out, stage.as_str(), *at, now.requested_at)?;
+            spinner.beside(|| progress.reached(out, stage.as_str(), *at, now.requested_at))?;
+            spinner.stage(next(stage.as_str()));
         }
         if now.state.is_final() {
+            drop(spinner);
             return finished(out, &views::handoff(&now), progress);
         }
         let unclaimed = now.stage.is_none();
@@ -341,7 +378,7 @@ impl Progress {
             return Ok(());
         }
         self.shown.push(stage.to_owned());
-        let time = format!("{:8.1} ms", (at - since).max(0.0) * 1000.0);
+        let time = format!("{:>9}", clock::took(at - since));
         out.line(format!(
             "{} {:<10} {}",
             out.styled(GOOD, "✓"),
@@ -362,6 +399,19 @@ fn meaning(stage: &str) -> &'static str {
         Some(HandoffStage::Delivered) => "its reply is in the chat",
         Some(HandoffStage::Settled) => "done",
         None => "",
+    }
+}
+
+/// What happens after a stage.
+fn next(stage: &str) -> &'static str {
+    match HandoffStage::parse(stage) {
+        Some(HandoffStage::Claimed) => "looking for the home channel",
+        Some(HandoffStage::Homed) => "opening a thread",
+        Some(HandoffStage::Threaded) => "binding the chat",
+        Some(HandoffStage::Bound) => "the agent reads the conversation and answers",
+        Some(HandoffStage::Answered) => "sending the reply",
+        Some(HandoffStage::Delivered) => "finishing",
+        Some(HandoffStage::Settled) | None => "waiting",
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::args::time;
 use super::backend::{Backend, Target};
-use super::handoff::{WaitLimits, requested, subscribe};
+use super::handoff::{WaitLimits, follow_or_leave, requested, subscribe};
 use super::output::{BOLD, Column, Output, state_style};
 use super::{CliError, pick};
 use crate::clock;
@@ -50,8 +50,8 @@ pub enum HandoffsVerb {
         #[arg(value_parser = number)]
         id: Option<i64>,
         /// Return as soon as the request is stored.
-        #[arg(long)]
-        no_wait: bool,
+        #[arg(long, alias = "no-wait")]
+        detach: bool,
         /// How long to wait for the end.
         #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
         timeout: Duration,
@@ -92,21 +92,21 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffsArgs) -> Re
         }
         HandoffsVerb::Retry {
             id,
-            no_wait,
+            detach,
             timeout,
         } => {
             let client = backend.daemon()?;
             let id = pick::handoff(backend, out, id, &["failed"]).await?;
             subscribe(client).await?;
             let handoff: HandoffView = client.call(Call::HandoffRetry(HandoffId { id })).await?;
-            if no_wait {
+            if detach {
                 return requested(out, &handoff);
             }
             let limits = WaitLimits {
                 pickup: timeout,
                 finish: timeout,
             };
-            backend.follow_handoff(out, handoff, limits).await
+            follow_or_leave(backend, out, handoff, limits).await
         }
     }
 }
@@ -191,10 +191,10 @@ fn show(out: &Output, handoff: &HandoffView) -> Result<(), CliError> {
     let mut before = handoff.requested_at;
     for stage in &handoff.stages {
         out.line(format!(
-            "  {:<10} {}  +{:.1} ms",
+            "  {:<10} {}  +{}",
             stage.stage,
             clock::readable(stage.at),
-            (stage.at - before).max(0.0) * 1000.0
+            clock::took(stage.at - before)
         ))?;
         before = stage.at;
     }

@@ -25,6 +25,7 @@ mod reload;
 mod resume;
 mod sessions;
 mod setup;
+mod spinner;
 mod status;
 mod table;
 mod terminal;

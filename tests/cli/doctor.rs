@@ -262,7 +262,7 @@ fn a_full_disk_and_a_disk_that_cannot_be_written_are_found() {
         (
             "size=4m",
             "disk",
-            "bad: 4 MB are free: soon no message can be stored",
+            "bad: 4 MB free: soon no message can be stored",
         ),
         (
             "ro,size=500m",

@@ -207,6 +207,16 @@ fn a_wrong_command_line_is_json_when_json_is_wanted() {
     let text = home.hermesctl(&["handoff", "local", "--fource"]);
     assert_eq!((text.code, text.stdout.as_str()), (2, ""), "{text:?}");
     assert!(text.stderr.contains("Usage: hermesctl handoff"), "{text:?}");
+    let grouped = home.hermesctl(&["handoff", "--help"]).stdout;
+    let (own, global) = grouped.split_once("Global options:").expect("a group");
+    assert!(
+        own.contains("--after-turn") && !own.contains("--json"),
+        "{grouped}"
+    );
+    assert!(
+        global.contains("--json") && !grouped.contains("--no-wait"),
+        "{grouped}"
+    );
     let help = home.hermesctl(&["--json", "--help"]);
     assert_eq!(help.code, 0, "{help:?}");
     assert!(help.stdout.contains("Usage: hermesctl"), "{help:?}");

@@ -183,3 +183,30 @@ async fn a_handoff_alone_says_what_it_took() {
         "{ran:?}"
     );
 }
+
+#[tokio::test]
+async fn ctrl_c_leaves_a_handoff_alone_and_says_what_goes_on() {
+    let home = home().await;
+    let words = [
+        "handoff",
+        "local",
+        "--session",
+        SESSION,
+        "--pickup-timeout",
+        "5m",
+    ];
+    let mut terminal = Terminal::open(&home, &words, 100, 20);
+    // No daemon is there: the spinner comes, and tells the time.
+    terminal.shows("waiting for a daemon, 1s");
+    terminal.press("\x03");
+    assert_eq!(terminal.end(), 130);
+    let screen = terminal.screen();
+    assert!(
+        screen.contains("Handoff 1 waits until hermesd starts."),
+        "{screen}"
+    );
+    assert!(screen.contains("hermesctl handoffs cancel 1"), "{screen}");
+    let _daemon = home.start();
+    let ended = home.hermesctl(&["handoffs", "show", "1"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+}

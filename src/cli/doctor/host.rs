@@ -183,7 +183,7 @@ pub(super) fn disk(home: &Path) -> Vec<Finding> {
         return Vec::new();
     };
     let free = disk.blocks_available() * disk.fragment_size();
-    let shown = format!("{} MB are free", free / 1_000_000);
+    let shown = format!("{} free", size(free));
     let remedy = format!("free some space on the disk of {}", home.display());
     vec![match free {
         0..NEARLY_NONE => Finding::bad(
@@ -194,6 +194,15 @@ pub(super) fn disk(home: &Path) -> Vec<Finding> {
         NEARLY_NONE..LITTLE_SPACE => Finding::doubtful("disk", shown, remedy),
         LITTLE_SPACE.. => Finding::good("disk", shown),
     }]
+}
+
+/// A size for people (`83 GB`).
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        1_000_000_000..10_000_000_000 => format!("{:.1} GB", bytes as f64 / 1e9),
+        _ => format!("{} GB", bytes / 1_000_000_000),
+    }
 }
 
 /// Whether hermesd, started by this user, could keep its files in the home. Empty if it could.
@@ -299,4 +308,20 @@ pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>)
         ),
     });
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_people() {
+        for (bytes, words) in [
+            (4_194_304, "4 MB"),
+            (1_550_000_000, "1.6 GB"),
+            (83_412_000_000, "83 GB"),
+        ] {
+            assert_eq!(size(bytes), words);
+        }
+    }
 }
