@@ -358,7 +358,10 @@ fn a_level_of_the_log_that_does_not_exist_is_refused() {
         ".config/hermesd/hermesd.toml",
         "[log]\nlevel = \"verbose\"\n",
     );
-    for ran in [home.hermesd(&["--check-config"]), home.hermesd(&[])] {
+    for ran in [
+        home.hermesd(&["--check-config"]),
+        home.hermesd(&["--rebuild-index"]),
+    ] {
         assert_eq!(ran.code, 78, "{ran:?}");
         let words = "hermesd.toml:2: log.level takes one of error, warn, info, debug, trace, off, or a filter";
         assert!(ran.stderr.contains(words), "{ran:?}");
