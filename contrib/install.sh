@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs hermesd from its source tree, or takes it away again. The packages are made from what this installs.
 #
-#   contrib/install.sh                     builds what is not built, and installs under /usr/local
+#   contrib/install.sh                     builds what is not built or out of date, and installs under /usr/local
 #   PREFIX=/usr contrib/install.sh         under another prefix
 #   DESTDIR=/tmp/stage contrib/install.sh  into a directory that only looks like the root, for packagers
 #   contrib/install.sh --uninstall         removes the files; your data and configuration stay
@@ -40,8 +40,22 @@ put_unit() {
 # Whether the service manager of this very system is to be told.
 at_home() { [ -z "$DESTDIR" ] && [ "$(id -u)" = 0 ] && [ -d /run/systemd/system ]; }
 
-if [ $action = install ] && ! { [ -x "$BUILT/hermesd" ] && [ -x "$BUILT/hermesctl" ]; }; then
+# Whether both programs are there and no source is newer than they are.
+is_built() {
+    for program in hermesd hermesctl; do
+        [ -x "$BUILT/$program" ] || return 1
+        [ -z "$(find src Cargo.lock -newer "$BUILT/$program" | head -n 1)" ] || return 1
+    done
+}
+
+if [ $action = install ] && ! is_built; then
+    if ! command -v cargo >/dev/null; then
+        echo "hermesd is not built from these sources, and cargo is not on the path: run \`cargo build --release --locked\` as the user who has it" >&2
+        exit 1
+    fi
     cargo build --release --locked
+    # Cargo leaves a program alone that a newer file does not change.
+    touch "$BUILT/hermesd" "$BUILT/hermesctl"
 fi
 if [ $action = uninstall ] && at_home; then
     systemctl disable --now hermesd.socket hermesd.service || true

@@ -28,10 +28,28 @@ pub fn readable(epoch: f64) -> String {
     zoned(epoch).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
+/// Local time of day for a person (`08:15`).
+pub fn hour(epoch: f64) -> String {
+    zoned(epoch).strftime("%H:%M").to_string()
+}
+
 /// A new session id in Hermes' form: `20260131_081500_a1b2c3`.
 pub fn session_id(epoch: f64) -> String {
     let stamp = zoned(epoch).strftime("%Y%m%d_%H%M%S").to_string();
     format!("{stamp}_{:06x}", fastrand::u32(..0x0100_0000))
+}
+
+/// How long something took (`12 ms`, `27.8 s`, `2 min 5 s`).
+pub fn took(seconds: f64) -> String {
+    let ms = (seconds.max(0.0) * 1000.0).round();
+    match ms as u64 {
+        ms @ 0..=999 => format!("{ms} ms"),
+        ms @ 1000..=59_949 => format!("{:.1} s", ms as f64 / 1000.0),
+        ms => {
+            let s = (ms + 500) / 1000;
+            format!("{} min {} s", s / 60, s % 60)
+        }
+    }
 }
 
 /// A duration in its coarsest unit (`5 s`, `3 min`, `2 h`, `4 d`).
@@ -80,6 +98,20 @@ mod tests {
                 .each_ref()
                 .map(String::as_str)
         );
+    }
+
+    #[test]
+    fn what_took_long_is_told_in_seconds_and_minutes() {
+        for (seconds, words) in [
+            (-1.0, "0 ms"),
+            (0.0124, "12 ms"),
+            (0.9996, "1.0 s"),
+            (27.84, "27.8 s"),
+            (59.96, "1 min 0 s"),
+            (125.4, "2 min 5 s"),
+        ] {
+            assert_eq!(took(seconds), words, "{seconds}");
+        }
     }
 
     #[test]

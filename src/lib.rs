@@ -38,6 +38,7 @@ pub mod daemon;
 pub mod delivery;
 pub mod domain;
 pub mod events;
+mod executable;
 pub mod handoff;
 pub mod home_files;
 pub mod hooks;

@@ -30,6 +30,7 @@ pub fn session(session: &Session) -> SessionView {
     SessionView {
         id: s.id,
         title: s.title,
+        first_words: s.first_words,
         source: s.source,
         model: s.model,
         started_at: s.started_at,

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What every room may name: modules that name nothing but each other.
-const LEAVES: [&str; 14] = [
+const LEAVES: [&str; 15] = [
     "clock",
     "domain",
+    "executable",
     "home_files",
     "journal_ids",
     "name_lookup",

@@ -45,6 +45,10 @@ impl Agent for CommandAgent {
         "command"
     }
 
+    fn missing(&self) -> Option<String> {
+        self.program.missing()
+    }
+
     async fn turn(
         &self,
         prompt: Prompt<'_>,

@@ -68,6 +68,11 @@ pub trait Agent: Send + Sync {
         None
     }
 
+    /// Why no turn can begin, if that is known before: a program that does not exist. `None` if nothing is missing.
+    fn missing(&self) -> Option<String> {
+        None
+    }
+
     /// Who writes the rows of a turn (message and reply) into the transcript of a session from `source`.
     fn transcript_writer(&self, _source: &str) -> TranscriptWriter {
         TranscriptWriter::Daemon

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +15,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use super::AgentError;
+use crate::executable;
 
 /// How much of a program's standard error is kept, for the log entry of its failure.
 const KEPT_LINES: usize = 20;
@@ -47,6 +48,11 @@ pub(super) struct Process {
 }
 
 impl Program {
+    /// Why the program cannot be started. `None` if it can.
+    pub(super) fn missing(&self) -> Option<String> {
+        executable::missing(self.words.first()?)
+    }
+
     pub(super) fn start(&self) -> Result<Process, AgentError> {
         let (program, arguments) = self
             .words
@@ -79,10 +85,8 @@ impl Program {
         }
         // After the removals, so that a variable set on purpose stays.
         command.envs(self.environment.iter().cloned());
-        if which(program).is_none() {
-            return Err(AgentError::Failed(format!(
-                "{program} does not exist or is not executable"
-            )));
+        if let Some(why) = executable::missing(program) {
+            return Err(AgentError::Failed(why));
         }
         let mut child = command
             .spawn()
@@ -234,23 +238,7 @@ async fn listen(name: &str, stderr: impl AsyncRead + Unpin, kept: Arc<Mutex<VecD
 
 /// `setpriv` makes the kernel kill a program when the daemon dies, even by SIGKILL.
 fn setpriv() -> Option<PathBuf> {
-    which("setpriv")
-}
-
-/// Finds an executable by its path, or by name on `PATH`.
-pub(super) fn which(program: &str) -> Option<PathBuf> {
-    let is_program = |path: &Path| {
-        use std::os::unix::fs::PermissionsExt;
-        path.metadata()
-            .is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    };
-    if program.contains('/') {
-        return Some(PathBuf::from(program)).filter(|path| is_program(path));
-    }
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|directory| directory.join(program))
-        .find(|path| is_program(path))
+    executable::find("setpriv")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use hermesd::cli::output::{self, Output};
+use hermesd::cli::output::{self, Column, Output};
 use hermesd::cli::{CliError, demo};
 use hermesd::config::{self, Config, Overrides};
 use hermesd::daemon::args::{Args, Verb};
@@ -98,7 +98,11 @@ fn check_config(config: &Config, out: &Output) -> Result<(), CliError> {
         vec![(*key).to_owned(), value.to_string(), origin.to_string()]
     };
     out.table(
-        &["SETTING", "VALUE", "FROM"],
+        &[
+            Column::whole("SETTING"),
+            Column::text("VALUE"),
+            Column::text("FROM"),
+        ],
         &settings.iter().map(row).collect::<Vec<_>>(),
     )?;
     for warning in &warnings {

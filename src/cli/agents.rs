@@ -4,8 +4,10 @@
 
 use super::CliError;
 use super::backend::Target;
-use super::output::{BAD, BOLD, GOOD, Output};
+use super::output::{BAD, BOLD, Column, GOOD, Output};
+use super::spinner::Spinner;
 use crate::client::Client;
+use crate::clock;
 use crate::protocol::{AgentName, AgentTestView, AgentView, Call, Nothing};
 
 #[derive(Debug, clap::Args)]
@@ -52,14 +54,21 @@ async fn list(client: &Client, out: &Output) -> Result<(), CliError> {
         ]
     };
     out.table(
-        &["AGENT", "STATE", "MODEL", "DETAIL"],
+        &[
+            Column::whole("AGENT"),
+            Column::whole("STATE"),
+            Column::text("MODEL").goes(1),
+            Column::text("DETAIL"),
+        ],
         &agents.iter().map(row).collect::<Vec<_>>(),
     )
 }
 
 async fn test(client: &Client, out: &Output, agent: String) -> Result<(), CliError> {
+    let spinner = Spinner::start(out, &format!("asking {agent}"));
     let call = Call::AgentTest(AgentName { agent });
     let test: AgentTestView = client.call(call).await?;
+    drop(spinner);
     out.value(&test)?;
     if let Some(error) = &test.error {
         out.line(out.styled(BAD, &format!("{} does not answer", test.agent)))?;
@@ -74,8 +83,8 @@ async fn test(client: &Client, out: &Output, agent: String) -> Result<(), CliErr
         out.line(format!("model        {model}"))?;
     }
     if let Some(first) = test.first {
-        out.line(format!("first piece  {:.0} ms", first * 1000.0))?;
+        out.line(format!("first piece  {}", clock::took(first)))?;
     }
-    out.line(format!("whole reply  {:.0} ms", test.whole * 1000.0))?;
+    out.line(format!("whole reply  {}", clock::took(test.whole)))?;
     out.line(out.styled(BOLD, test.reply.as_deref().unwrap_or_default()))
 }

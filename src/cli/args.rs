@@ -52,6 +52,7 @@ pub struct Args {
 
 /// The options that every verb takes.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Print JSON instead of text.
     #[arg(long, global = true)]
@@ -92,6 +93,8 @@ pub enum Verb {
     Status,
     /// Set up a platform: token, home channel, access, and the service.
     Setup(SetupArgs),
+    /// Let the daemon read its configuration again, and show what changed.
+    Reload,
     /// Check the installation, and show the remedy for each fault.
     Doctor,
     /// Show recent events, or follow new ones.

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::CliError;
 use super::backend::{Backend, Target};
-use super::output::{self, BOLD, FAINT, Output};
+use super::output::{self, BOLD, Column, FAINT, Output};
 use crate::client::{Client, News};
 use crate::clock;
 use crate::platform::local;
@@ -89,7 +89,11 @@ async fn list(backend: &dyn Backend, out: &Output) -> Result<(), CliError> {
         ]
     };
     out.table(
-        &["THREAD", "TITLE", "OPENED"],
+        &[
+            Column::whole("THREAD"),
+            Column::text("TITLE"),
+            Column::whole("OPENED").goes(1),
+        ],
         &threads.iter().map(row).collect::<Vec<_>>(),
     )
 }

@@ -1,5 +1,6 @@
 //! `hermesd demo`: shows a whole handoff without any configuration. It starts a daemon in a temporary home, creates a
-//! session with some history, hands it off over the socket, and attaches to the thread.
+//! session with some history, hands it off over the socket, and attaches to the thread. However it ends, it stops the
+//! daemon and removes the home.
 
 use std::fs::Permissions;
 use std::io::IsTerminal;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 use super::handoff::{WaitLimits, follow, subscribe};
@@ -26,17 +28,64 @@ const TITLE: &str = "Fix the parser";
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 pub async fn run(program: &Path) -> Result<(), CliError> {
-    let out = Output::new(false);
+    // Before the home exists, so that no signal leaves it behind.
+    let mut ends = Ends::listen()?;
     let home = tempfile::Builder::new()
         .prefix("hermesd-demo-")
         .permissions(Permissions::from_mode(private_files::DIRECTORY))
         .tempdir()
         .map_err(|e| CliError::Other(format!("cannot create a temporary home: {e}")))?;
-    let socket = home.path().join("control.sock");
+    let mut daemon = None;
+    let outcome = tokio::select! {
+        outcome = show(program, home.path(), &mut daemon) => outcome,
+        code = ends.next() => Err(CliError::Reported { code }),
+    };
+    if let Some(daemon) = daemon {
+        stop(daemon).await;
+    }
+    outcome
+}
+
+/// The signals that end the demo: Ctrl-C, a polite end, and a closed window.
+struct Ends {
+    signals: [(SignalKind, Signal); 3],
+}
+
+impl Ends {
+    fn listen() -> Result<Ends, CliError> {
+        let listen = |kind| {
+            let listening = signal(kind).map_err(|e| CliError::Other(format!("signals: {e}")));
+            listening.map(|signal| (kind, signal))
+        };
+        Ok(Ends {
+            signals: [
+                listen(SignalKind::interrupt())?,
+                listen(SignalKind::terminate())?,
+                listen(SignalKind::hangup())?,
+            ],
+        })
+    }
+
+    /// Waits for a signal. Returns the exit code that stands for it.
+    async fn next(&mut self) -> u8 {
+        let [(a, interrupt), (b, terminate), (c, hangup)] = &mut self.signals;
+        let kind = tokio::select! {
+            _ = interrupt.recv() => a,
+            _ = terminate.recv() => b,
+            _ = hangup.recv() => c,
+        };
+        u8::try_from(128 + kind.as_raw_value()).unwrap_or(1)
+    }
+}
+
+/// Puts the daemon into `running` as soon as it runs.
+async fn show(program: &Path, home: &Path, running: &mut Option<Child>) -> Result<(), CliError> {
+    let out = Output::new(false);
+    let socket = home.join("control.sock");
     let overrides = Overrides {
         config: None,
         profile: None,
-        home: Some(home.path().to_owned()),
+        home: Some(home.to_owned()),
         values: vec![("control.socket", socket.display().to_string())],
     };
     let config = config::load(crate::platform::schema(), &overrides)?;
@@ -48,8 +97,8 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
     ))?;
 
     out.line(out.styled(BOLD, "2. hermesd starts"))?;
-    let mut daemon = start(program, &config)?;
-    let client = connect(&socket, &mut daemon).await?;
+    let daemon = running.insert(start(program, &config)?);
+    let client = connect(&socket, daemon).await?;
     out.line(format!(
         "   process {}, home {}\n",
         client.server().pid,
@@ -79,7 +128,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
         .call(Call::HandoffShow(crate::protocol::HandoffId { id }))
         .await?;
     let thread = handoff.thread.and_then(|t| t.parse().ok());
-    let outcome = if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         out.line(out.styled(
             FAINT,
             "   (continue here, Ctrl-D ends the demo and removes its home)",
@@ -95,9 +144,7 @@ pub async fn run(program: &Path) -> Result<(), CliError> {
             .await?;
         said.iter()
             .try_for_each(|message| attach::show(&out, message))
-    };
-    stop(daemon).await;
-    outcome
+    }
 }
 
 async fn seed(config: &Config) -> Result<String, CliError> {

@@ -1,8 +1,10 @@
 //! The errors of a command: a message, a hint and an exit code.
 
+use clap::error::ErrorKind;
+
 use super::output::Output;
 use crate::client::ClientError;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, paths};
 use crate::protocol::{RpcError, code};
 use crate::sessions::RequestError;
 use crate::store::StoreError;
@@ -27,6 +29,12 @@ pub enum CliError {
     },
     #[error("{message}")]
     NoDaemon { message: String },
+    /// The command line is wrong.
+    #[error("{message}")]
+    Usage {
+        message: String,
+        hint: Option<String>,
+    },
     #[error("{0}")]
     Other(String),
     /// The printed JSON has the error. Only the exit code remains.
@@ -43,6 +51,7 @@ impl CliError {
             CliError::Closed => 0,
             CliError::Reported { code } => *code,
             CliError::Other(_) => 1,
+            CliError::Usage { .. } => 2,
             CliError::Refused { .. } => 3,
             CliError::Failed { .. } => 4,
             CliError::TimedOut { .. } => 5,
@@ -54,6 +63,7 @@ impl CliError {
         match self {
             CliError::Closed | CliError::Reported { .. } => "told",
             CliError::Other(_) => "error",
+            CliError::Usage { .. } => "usage",
             CliError::Refused { kind, .. } => kind,
             CliError::Failed { .. } => "failed",
             CliError::TimedOut { .. } => "timed_out",
@@ -63,11 +73,12 @@ impl CliError {
 
     pub fn hint(&self) -> Option<&str> {
         match self {
-            CliError::Refused { hint, .. }
+            CliError::Usage { hint, .. }
+            | CliError::Refused { hint, .. }
             | CliError::Failed { hint, .. }
             | CliError::TimedOut { hint, .. } => hint.as_deref(),
             CliError::NoDaemon { .. } => Some(
-                "is hermesd running? Start it with `systemctl --user start hermesd` (system service: `systemctl start hermesd`), or run `hermesd` in another terminal",
+                "start it: `systemctl --user enable --now hermesd` (system service: `systemctl enable --now hermesd`), or run `hermesd` in another terminal",
             ),
             CliError::Other(_) | CliError::Closed | CliError::Reported { .. } => None,
         }
@@ -128,9 +139,17 @@ impl From<ConfigError> for CliError {
 impl From<StoreError> for CliError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Missing { .. } => CliError::NoDaemon {
-                message: error.to_string(),
-            },
+            StoreError::Missing { path } => {
+                let home = path.parent().unwrap_or(&path);
+                let is_empty = std::fs::read_dir(home).map_or(true, |mut all| all.next().is_none());
+                let state = match is_empty {
+                    true => "is empty",
+                    false => "has no sessions yet",
+                };
+                CliError::NoDaemon {
+                    message: format!("hermesd is not running, and {} {state}", paths::shown(home)),
+                }
+            }
             e if e.is_transient() => CliError::Other(e.to_string()),
             e => CliError::Refused {
                 message: e.to_string(),
@@ -152,4 +171,33 @@ impl From<RequestError> for CliError {
             },
         }
     }
+}
+
+impl From<&clap::Error> for CliError {
+    /// The first paragraph says what is wrong. The tips are the hint, but not the usage.
+    fn from(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut paragraphs = text.split("\n\n").map(in_one_line);
+        let what = paragraphs.next().unwrap_or_default();
+        let message = match (error.kind(), what.strip_prefix("error: ")) {
+            // Its text is the list of all commands, or the help.
+            (ErrorKind::MissingSubcommand, _) | (_, None) => "a command is missing".to_owned(),
+            (_, Some(message)) => message.to_owned(),
+        };
+        let tips = paragraphs.filter_map(|p| p.strip_prefix("tip: ").map(str::to_owned));
+        let tips: Vec<String> = tips.collect();
+        let hint = match tips.is_empty() {
+            true => "see `hermesctl --help`".to_owned(),
+            false => tips.join("; "),
+        };
+        CliError::Usage {
+            message,
+            hint: Some(hint),
+        }
+    }
+}
+
+fn in_one_line(paragraph: &str) -> String {
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    words.join(" ")
 }

@@ -11,14 +11,17 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use super::args::time;
-use super::backend::Target;
+use super::backend::{Backend, Target};
 use super::output::{FAINT, GOOD, Output};
-use super::{CliError, terminal};
+use super::spinner::Spinner;
+use super::{CliError, pick, terminal};
 use crate::client::{Client, ClientError, News};
+use crate::clock;
 use crate::config::Config;
-use crate::domain::{HandoffStage, NOTICE_STAYS};
+use crate::domain::{HandoffStage, NOTICE_STAYS, TERMINAL_SOURCES};
 use crate::handoff::request::HandoffWish;
-use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffView};
+use crate::platform::local;
+use crate::protocol::{Call, EventKind, EventsSubscribe, HandoffId, HandoffView, SessionList};
 use crate::sessions::open_elsewhere;
 use crate::store::{OpenMode, Store, watch as database_watch};
 use crate::views;
@@ -29,28 +32,29 @@ const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --no-wait --json"
+    after_help = "Examples:\n  hermesctl handoff local\n  hermesctl handoff local --session 20260131_081500 --note \"on the train\"\n  hermesctl handoff local --detach --json"
 )]
 pub struct HandoffArgs {
-    /// The platform to hand off to: see `hermesctl platforms`.
-    pub platform: String,
-    /// Id, beginning of an id, or title [default: $HERMES_SESSION_ID, the session of this terminal, or the only recent
-    /// one].
+    /// The platform to hand off to: see `hermesctl platforms` [default: the only one that is set up, or you pick one].
+    pub platform: Option<String>,
+    /// Title or id, a part of the title, the beginning or the end of the id, or last [default: $HERMES_SESSION_ID, the
+    /// session of this terminal, the only recent one, or you pick one].
     #[arg(long, value_name = "NAME")]
     pub session: Option<String>,
     /// A note for the agent.
     #[arg(long, value_name = "TEXT")]
     pub note: Option<String>,
     /// If a turn is in progress, wait for its end. Without this option, the handoff is refused.
-    #[arg(long)]
-    pub wait: bool,
+    #[arg(long, alias = "wait")]
+    pub after_turn: bool,
     /// Hand off even if another program seems to run a turn. A turn with a lease still counts.
     #[arg(long)]
     pub force: bool,
-    /// Return as soon as the request is stored.
-    #[arg(long)]
-    pub no_wait: bool,
-    /// How long to wait for the end. After that, the handoff continues in the background.
+    /// Return as soon as the request is stored. The handoff goes on in the daemon.
+    #[arg(long, alias = "no-wait")]
+    pub detach: bool,
+    /// How long to wait for the end. After that, the handoff continues in the background, or is withdrawn if no daemon has
+    /// claimed it.
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
     pub timeout: Duration,
     /// Without a daemon: how long to wait for one to start. After that, the request is withdrawn.
@@ -65,25 +69,99 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Res
         None => session_here(&config),
     };
     let (found, why_found) = here.unzip();
+    let platform = match args.platform {
+        Some(platform) => platform,
+        None => choose_platform(backend.as_ref(), out).await?,
+    };
     let wish = HandoffWish {
-        platform: args.platform,
+        platform,
         session: args.session.or(found),
         note: args.note,
         tty: terminal::tty(),
         terminal: terminal::known_to_hermes(),
-        after_turn: args.wait,
+        after_turn: args.after_turn,
         force: args.force,
     };
     let limits = WaitLimits {
         pickup: args.pickup_timeout,
         finish: args.timeout,
     };
-    let handoff = backend.request_handoff(wish).await?;
+    let handoff = match backend.request_handoff(wish.clone()).await {
+        Err(CliError::Refused { kind, .. })
+            if kind == "ambiguous_session" && wish.session.is_none() && pick::can_ask(out) =>
+        {
+            let session = Some(choose_session(backend.as_ref(), out).await?);
+            backend
+                .request_handoff(HandoffWish { session, ..wish })
+                .await?
+        }
+        handoff => handoff?,
+    };
     show_chosen(out, &handoff, why_found)?;
-    match args.no_wait {
+    match args.detach {
         true => requested(out, &handoff),
-        false => backend.follow_handoff(out, handoff, limits).await,
+        false => follow_or_leave(backend.as_ref(), out, handoff, limits).await,
     }
+}
+
+/// Follows a handoff until its end. Ctrl-C leaves it alone, and says what goes on.
+pub(super) async fn follow_or_leave(
+    backend: &dyn Backend,
+    out: &Output,
+    handoff: HandoffView,
+    limits: WaitLimits,
+) -> Result<(), CliError> {
+    let requested = handoff.clone();
+    tokio::select! {
+        done = backend.follow_handoff(out, handoff, limits) => return done,
+        interrupted = tokio::signal::ctrl_c() => interrupted
+            .map_err(|e| CliError::Other(format!("signals: {e}")))?,
+    }
+    out.value(&requested)?;
+    let id = requested.id;
+    let goes_on = match backend.daemon() {
+        Ok(_) => format!("Handoff {id} goes on in hermesd."),
+        Err(_) => format!("Handoff {id} waits until hermesd starts."),
+    };
+    out.line(format!(
+        "\n{goes_on} Look at it with `hermesctl handoffs show {id}`, cancel it with `hermesctl handoffs cancel {id}`."
+    ))?;
+    Err(CliError::Reported { code: 130 })
+}
+
+/// The only platform that is set up, else the one that the person picks. The embedded one counts if there is no other.
+async fn choose_platform(backend: &dyn Backend, out: &Output) -> Result<String, CliError> {
+    let mut platforms = backend.platforms().await?;
+    platforms.retain(|platform| platform.configured && platform.state != "off");
+    let others = platforms.iter().filter(|p| p.name != local::NAME).count();
+    if others < 2 {
+        let only = platforms
+            .iter()
+            .find(|p| others == 0 || p.name != local::NAME)
+            .map_or(local::NAME, |platform| &platform.name);
+        let why = format!("platform {only}: no other is set up");
+        out.line(out.styled(FAINT, &why))?;
+        return Ok(only.to_owned());
+    }
+    let mut names: Vec<String> = platforms.into_iter().map(|p| p.name).collect();
+    if !pick::can_ask(out) {
+        let hint = format!("one of {}", names.join(", "));
+        return Err(pick::unnamed("a platform", &hint));
+    }
+    let at = pick::pick(out, "To which platform?", &names)?;
+    Ok(names.swap_remove(at))
+}
+
+/// The live session of a terminal that the person picks.
+async fn choose_session(backend: &dyn Backend, out: &Output) -> Result<String, CliError> {
+    let wish = SessionList {
+        live: true,
+        limit: Some(200),
+        ..SessionList::default()
+    };
+    let mut sessions = backend.sessions(wish).await?;
+    sessions.retain(|session| TERMINAL_SOURCES.contains(&session.source.as_str()));
+    pick::one_session(out, "Which session?", sessions)
 }
 
 /// Prints which session is handed off, and why, if the command line does not name it.
@@ -165,6 +243,7 @@ pub(super) async fn follow(
     let id = handoff.id;
     let deadline = Instant::now() + limits.finish;
     let mut progress = Progress::default();
+    let spinner = Spinner::start(out, "waiting for hermesd");
     let ended = client.call::<HandoffView>(Call::HandoffWait(HandoffId { id }));
     tokio::pin!(ended);
     let mut lost = false;
@@ -174,16 +253,19 @@ pub(super) async fn follow(
             news = client.news() => match news {
                 Some(News::Event(event)) => match &event.event {
                     EventKind::HandoffStage { id: of, stage, .. } if *of == id => {
-                        progress.reached(out, stage, event.at, handoff.requested_at)?;
+                        spinner.beside(|| progress.reached(out, stage, event.at, handoff.requested_at))?;
+                        spinner.stage(next(stage));
                     }
                     EventKind::HandoffWaiting { id: of, reason, .. } if *of == id => {
-                        out.line(out.styled(FAINT, &format!("… waits: {}", visible(reason))))?;
+                        let waits = out.styled(FAINT, &format!("… waits: {}", visible(reason)));
+                        spinner.beside(|| out.line(waits))?;
                     }
                     _ => {}
                 },
                 // The final answer contains all stages.
                 Some(News::Missed(_)) => {}
                 None => {
+                    drop(spinner);
                     // The row still exists, and the next daemon writes into it.
                     out.line(out.styled(FAINT, "the connection to the daemon was lost, watching the database"))?;
                     // The daemon's home may differ from ours if the command line names a socket.
@@ -194,7 +276,10 @@ pub(super) async fn follow(
                 }
             },
             ended = &mut ended, if !lost => match ended {
-                Ok(ended) => return finished(out, &ended, progress),
+                Ok(ended) => {
+                    drop(spinner);
+                    return finished(out, &ended, progress);
+                }
                 // The events end too, and with them this loop.
                 Err(ClientError::Lost) => lost = true,
                 Err(error) => return Err(error.into()),
@@ -222,6 +307,7 @@ async fn watch_row(
     mut progress: Progress,
     limits: WaitLimits,
 ) -> Result<(), CliError> {
+    let spinner = Spinner::start(out, "waiting for a daemon");
     let (id, start) = (handoff.id, Instant::now());
     let (changed, stop) = (Arc::new(Notify::new()), CancellationToken::new());
     let _stop = stop.clone().drop_guard();
@@ -238,16 +324,20 @@ async fn watch_row(
             )));
         };
         for (stage, at) in &now.stages {
-            progress.reached(out, stage.as_str(), *at, now.requested_at)?;
+            spinner.beside(|| progress.reached(out, stage.as_str(), *at, now.requested_at))?;
+            spinner.stage(next(stage.as_str()));
         }
         if now.state.is_final() {
+            drop(spinner);
             return finished(out, &views::handoff(&now), progress);
         }
         let unclaimed = now.stage.is_none();
-        if unclaimed && start.elapsed() >= limits.pickup {
+        // A request that nobody claimed does not go on in the background: it is withdrawn at the earlier limit.
+        let pickup = limits.pickup.min(limits.finish);
+        if unclaimed && start.elapsed() >= pickup {
             let reason = format!(
                 "no daemon claimed the handoff within {} s",
-                limits.pickup.as_secs()
+                pickup.as_secs()
             );
             if store.withdraw_handoff(&now.session_id, &reason).await? {
                 return Err(CliError::NoDaemon {
@@ -288,7 +378,7 @@ impl Progress {
             return Ok(());
         }
         self.shown.push(stage.to_owned());
-        let time = format!("{:8.1} ms", (at - since).max(0.0) * 1000.0);
+        let time = format!("{:>9}", clock::took(at - since));
         out.line(format!(
             "{} {:<10} {}",
             out.styled(GOOD, "✓"),
@@ -309,6 +399,19 @@ fn meaning(stage: &str) -> &'static str {
         Some(HandoffStage::Delivered) => "its reply is in the chat",
         Some(HandoffStage::Settled) => "done",
         None => "",
+    }
+}
+
+/// What happens after a stage.
+fn next(stage: &str) -> &'static str {
+    match HandoffStage::parse(stage) {
+        Some(HandoffStage::Claimed) => "looking for the home channel",
+        Some(HandoffStage::Homed) => "opening a thread",
+        Some(HandoffStage::Threaded) => "binding the chat",
+        Some(HandoffStage::Bound) => "the agent reads the conversation and answers",
+        Some(HandoffStage::Answered) => "sending the reply",
+        Some(HandoffStage::Delivered) => "finishing",
+        Some(HandoffStage::Settled) | None => "waiting",
     }
 }
 
@@ -344,7 +447,7 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
     if let Some(reason) = &handoff.no_thread {
         out.line(format!("It has no thread: {reason}."))?;
     }
-    if handoff.platform == crate::platform::local::NAME {
+    if handoff.platform == local::NAME {
         let thread = handoff
             .thread
             .as_ref()

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use super::CliError;
 use super::args::time;
 use super::backend::{Backend, Target};
-use super::handoff::{WaitLimits, requested, subscribe};
-use super::output::{BOLD, Output, state_style};
+use super::handoff::{WaitLimits, follow_or_leave, requested, subscribe};
+use super::output::{BOLD, Column, Output, state_style};
+use super::{CliError, pick};
 use crate::clock;
 use crate::protocol::{Call, HandoffId, HandoffList, HandoffView};
 
@@ -34,21 +34,24 @@ pub enum HandoffsVerb {
     },
     /// Show one handoff with its stages and times.
     Show {
-        /// The number of the handoff.
-        id: i64,
+        /// The number of the handoff [default: you pick one].
+        #[arg(value_parser = number)]
+        id: Option<i64>,
     },
     /// Cancel a handoff that has not reached the chat yet. Everything is undone.
     Cancel {
-        /// The number of the handoff.
-        id: i64,
+        /// The number of the handoff [default: you pick one].
+        #[arg(value_parser = number)]
+        id: Option<i64>,
     },
     /// Request a failed handoff again and wait for it.
     Retry {
-        /// The number of the handoff.
-        id: i64,
+        /// The number of the handoff [default: you pick one].
+        #[arg(value_parser = number)]
+        id: Option<i64>,
         /// Return as soon as the request is stored.
-        #[arg(long)]
-        no_wait: bool,
+        #[arg(long, alias = "no-wait")]
+        detach: bool,
         /// How long to wait for the end.
         #[arg(long, value_name = "TIME", default_value = "5m", value_parser = time)]
         timeout: Duration,
@@ -56,6 +59,16 @@ pub enum HandoffsVerb {
 }
 
 pub(super) async fn run(target: &Target, out: &Output, args: HandoffsArgs) -> Result<(), CliError> {
+    let is_named = match &args.verb {
+        Some(
+            HandoffsVerb::Show { id }
+            | HandoffsVerb::Cancel { id }
+            | HandoffsVerb::Retry { id, .. },
+        ) => id.is_some(),
+        _ => true,
+    };
+    let what = "a handoff by its number";
+    pick::check(out, is_named, what, "see `hermesctl handoffs`")?;
     let (_, backend) = target.open().await?;
     let backend = backend.as_ref();
     let verb = args.verb.unwrap_or(HandoffsVerb::List {
@@ -69,26 +82,38 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffsArgs) -> Re
             in_flight,
             limit,
         } => list(backend, out, session, in_flight, limit).await,
-        HandoffsVerb::Show { id } => show(out, &backend.handoff(id).await?),
-        HandoffsVerb::Cancel { id } => cancel(backend, out, id).await,
+        HandoffsVerb::Show { id } => {
+            let id = pick::handoff(backend, out, id, &[]).await?;
+            show(out, &backend.handoff(id).await?)
+        }
+        HandoffsVerb::Cancel { id } => {
+            let id = pick::handoff(backend, out, id, &["pending", "running"]).await?;
+            cancel(backend, out, id).await
+        }
         HandoffsVerb::Retry {
             id,
-            no_wait,
+            detach,
             timeout,
         } => {
             let client = backend.daemon()?;
+            let id = pick::handoff(backend, out, id, &["failed"]).await?;
             subscribe(client).await?;
             let handoff: HandoffView = client.call(Call::HandoffRetry(HandoffId { id })).await?;
-            if no_wait {
+            if detach {
                 return requested(out, &handoff);
             }
             let limits = WaitLimits {
                 pickup: timeout,
                 finish: timeout,
             };
-            backend.follow_handoff(out, handoff, limits).await
+            follow_or_leave(backend, out, handoff, limits).await
         }
     }
+}
+
+fn number(text: &str) -> Result<i64, String> {
+    text.parse()
+        .map_err(|_| "a handoff is named by its number: see `hermesctl handoffs`".to_owned())
 }
 
 async fn list(
@@ -126,12 +151,12 @@ async fn list(
     };
     out.table(
         &[
-            "ID",
-            "STATE",
-            "PLATFORM",
-            "SESSION",
-            "REQUESTED",
-            "STAGE OR ERROR",
+            Column::whole("ID"),
+            Column::whole("STATE"),
+            Column::whole("PLATFORM"),
+            Column::whole("SESSION").goes(1),
+            Column::whole("REQUESTED").goes(2),
+            Column::text("STAGE OR ERROR"),
         ],
         &handoffs.iter().map(row).collect::<Vec<_>>(),
     )
@@ -166,10 +191,10 @@ fn show(out: &Output, handoff: &HandoffView) -> Result<(), CliError> {
     let mut before = handoff.requested_at;
     for stage in &handoff.stages {
         out.line(format!(
-            "  {:<10} {}  +{:.1} ms",
+            "  {:<10} {}  +{}",
             stage.stage,
             clock::readable(stage.at),
-            (stage.at - before).max(0.0) * 1000.0
+            clock::took(stage.at - before)
         ))?;
         before = stage.at;
     }
@@ -182,9 +207,13 @@ fn show(out: &Output, handoff: &HandoffView) -> Result<(), CliError> {
 async fn cancel(backend: &dyn Backend, out: &Output, id: i64) -> Result<(), CliError> {
     let handoff = backend.cancel_handoff(id).await?;
     out.value(&handoff)?;
-    out.line(format!(
-        "Handoff {id} is {}: {}.",
-        handoff.state,
-        handoff.error.as_deref().unwrap_or("no reason given")
-    ))
+    match (handoff.state.as_str(), handoff.error.as_deref()) {
+        ("failed", Some("cancelled")) => out.line(format!(
+            "Handoff {id} is cancelled. The session stays where it was."
+        )),
+        (state, error) => out.line(format!(
+            "Handoff {id} is {state}: {}.",
+            error.unwrap_or("no reason given")
+        )),
+    }
 }

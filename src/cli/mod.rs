@@ -19,11 +19,15 @@ mod markdown;
 mod metrics;
 pub mod output;
 mod pair;
+mod pick;
 mod platforms;
+mod reload;
 mod resume;
 mod sessions;
 mod setup;
+mod spinner;
 mod status;
+mod table;
 mod terminal;
 mod visible;
 
@@ -38,7 +42,7 @@ use output::Output;
 pub async fn run(args: Args) -> Result<(), CliError> {
     let out = &Output::new(args.global.json);
     let target = &Target::new(&args.global);
-    match args.verb {
+    let done = match args.verb {
         Verb::Chat(wish) => chat::run(target, out, wish).await,
         Verb::Resume(wish) => resume::run(target, out, wish).await,
         Verb::Handoff(wish) => handoff::run(target, out, wish).await,
@@ -49,6 +53,7 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         Verb::Platforms => platforms::run(target, out).await,
         Verb::Status => status::run(target, out).await,
         Verb::Setup(wish) => setup::run(target, out, wish).await,
+        Verb::Reload => reload::run(target, out).await,
         Verb::Doctor => doctor::run(target, out).await,
         Verb::Events(wish) => events::run(target, out, wish).await,
         Verb::Logs(wish) => logs::run(target, out, wish).await,
@@ -56,5 +61,9 @@ pub async fn run(args: Args) -> Result<(), CliError> {
         Verb::Attach(wish) => attach::run(target, out, wish).await,
         Verb::Completions(wish) => complete::print_script(out, &wish),
         Verb::Complete(wish) => complete::answer(out, &args.global, &wish).await,
+    };
+    match done {
+        Err(error) => Err(reload::explain(target, error).await),
+        done => done,
     }
 }

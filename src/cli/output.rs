@@ -1,13 +1,14 @@
-//! The only writer of stdout and stderr. It uses colours only on a terminal without `NO_COLOR`. A closed pipe is not an
-//! error. It makes text [`visible`] and escapes JSON, so that text of strangers and agents cannot control the terminal.
+//! The only writer of stdout and stderr. It uses colours only on a terminal that is not dumb, without `NO_COLOR`. A closed
+//! pipe is not an error. It makes text [`visible`] and escapes JSON, so that text of strangers and agents cannot control the terminal.
 
 use std::io::{IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use super::CliError;
+pub use super::table::Column;
 use super::visible::{self, escaped, in_one_line, visible};
+use super::{CliError, table};
 
 pub struct Output {
     json: bool,
@@ -24,7 +25,7 @@ impl Output {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         Output {
             json,
-            colour: wanted && std::io::stdout().is_terminal(),
+            colour: wanted && !is_dumb() && std::io::stdout().is_terminal(),
         }
     }
 
@@ -65,9 +66,20 @@ impl Output {
         self.raw(&visible(text))
     }
 
-    /// Prints a line that the next one overwrites.
+    /// Prints a line that the next one overwrites. A dumb terminal cannot do that, and gets none.
     pub fn passing(&self, text: &str) -> Result<(), CliError> {
+        if is_dumb() {
+            return Ok(());
+        }
         self.raw(&format!("\r{}", visible(text)))
+    }
+
+    /// Erases what [`passing`](Output::passing) printed.
+    pub fn erase_passing(&self) -> Result<(), CliError> {
+        if is_dumb() {
+            return Ok(());
+        }
+        self.raw("\r\u{1b}[K")
     }
 
     /// Prints control sequences of our own, and rendered rows of Markdown. Never pass text of others: it is not made
@@ -105,31 +117,24 @@ impl Output {
         }
     }
 
-    /// Prints a table. Each column is as wide as its widest cell, and the header is bold.
-    pub fn table(&self, header: &[&str], rows: &[Vec<String>]) -> Result<(), CliError> {
+    /// Prints a table. On a terminal it fits the width, and the header is bold.
+    pub fn table(&self, columns: &[Column], rows: &[Vec<String>]) -> Result<(), CliError> {
         let rows: Vec<Vec<String>> = rows
             .iter()
             .map(|row| row.iter().map(|cell| in_one_line(cell)).collect())
             .collect();
-        let width = |column: usize| {
-            let cells = rows.iter().map(|row| row[column].chars().count());
-            cells
-                .chain([header[column].chars().count()])
-                .max()
-                .unwrap_or_default()
-        };
-        let widths: Vec<usize> = (0..header.len()).map(width).collect();
-        let aligned = |cells: Vec<&str>| {
-            let padded = cells
-                .iter()
-                .zip(&widths)
-                .map(|(cell, width)| format!("{cell}{}", " ".repeat(width - cell.chars().count())));
-            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        };
-        self.line(self.styled(BOLD, &aligned(header.to_vec())))?;
-        rows.iter()
-            .try_for_each(|row| self.line(aligned(row.iter().map(String::as_str).collect())))
+        let width = std::io::stdout().is_terminal().then(|| self.width());
+        let layout = table::lay_out(columns, &rows, width);
+        if let Some(header) = layout.header {
+            self.line(self.styled(BOLD, &header))?;
+        }
+        layout.lines.iter().try_for_each(|line| self.line(line))
     }
+}
+
+/// Whether the terminal knows no control sequences.
+pub(super) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// The style of a state of a handoff or platform.

@@ -4,7 +4,7 @@
 
 use super::CliError;
 use super::backend::Target;
-use super::output::{GOOD, Output};
+use super::output::{Column, GOOD, Output};
 use super::visible;
 use crate::clock;
 use crate::protocol::{Call, Nothing, PairingCode, PersonName, PersonView, PlatformView};
@@ -44,7 +44,12 @@ pub(super) async fn run(target: &Target, out: &Output, args: PairArgs) -> Result
             let people: Vec<PersonView> = client.call(Call::PairList(Nothing {})).await?;
             out.value(&people)?;
             out.table(
-                &["PLATFORM", "ID", "NAME", "STATE"],
+                &[
+                    Column::whole("PLATFORM"),
+                    Column::whole("ID"),
+                    Column::text("NAME"),
+                    Column::text("STATE"),
+                ],
                 &people.iter().map(row).collect::<Vec<_>>(),
             )
         }

@@ -3,7 +3,7 @@
 //! Lists the platforms with their states and home channels.
 
 use super::backend::Target;
-use super::output::Output;
+use super::output::{Column, Output};
 use super::{CliError, setup};
 use crate::protocol::PlatformView;
 
@@ -28,7 +28,12 @@ pub(super) fn show(out: &Output, platforms: Vec<PlatformView>) -> Result<(), Cli
         ]
     };
     out.table(
-        &["PLATFORM", "STATE", "HOME CHANNEL", "DETAIL"],
+        &[
+            Column::whole("PLATFORM"),
+            Column::whole("STATE"),
+            Column::text("HOME CHANNEL").goes(1),
+            Column::text("DETAIL"),
+        ],
         &configured.into_iter().map(row).collect::<Vec<_>>(),
     )?;
     let names: Vec<String> = others.into_iter().map(|platform| platform.name).collect();

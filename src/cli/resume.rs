@@ -4,15 +4,16 @@
 
 use super::backend::Target;
 use super::output::{FAINT, Output};
-use super::{CliError, chat, terminal};
-use crate::protocol::{ChatOpen, ResumedView};
+use super::{CliError, chat, pick, terminal};
+use crate::protocol::{ChatOpen, ResumedView, SessionList};
 
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  hermesctl resume\n  hermesctl resume \"Fix the parser\"\n  hermesctl resume 20260131 --no-chat"
 )]
 pub struct ResumeArgs {
-    /// Id, beginning of an id, or title [default: the only session that was handed off].
+    /// Title or id, a part of the title, the beginning or the end of the id, or last [default: the only session that was
+    /// handed off, or you pick one].
     pub session: Option<String>,
     /// Only bring it back, do not open it here.
     #[arg(long)]
@@ -22,7 +23,23 @@ pub struct ResumeArgs {
 pub(super) async fn run(target: &Target, out: &Output, args: ResumeArgs) -> Result<(), CliError> {
     let (config, backend) = target.open().await?;
     let backend = backend.as_ref();
-    let resumed = backend.resume(args.session).await?;
+    let resumed = match backend.resume(args.session.clone()).await {
+        Err(CliError::Refused { kind, .. })
+            if kind == "ambiguous_session" && args.session.is_none() && pick::can_ask(out) =>
+        {
+            let wish = SessionList {
+                limit: Some(200),
+                ..SessionList::default()
+            };
+            let mut away = backend.sessions(wish).await?;
+            away.retain(|s| {
+                s.handoff_state.as_deref() == Some("completed") && s.session_key.is_some()
+            });
+            let session = pick::one_session(out, "Which session do you bring back?", away)?;
+            backend.resume(Some(session)).await?
+        }
+        resumed => resumed?,
+    };
     let stay = args.no_chat || out.is_json() || !chat::is_terminal();
     if stay || backend.daemon().is_err() {
         return report(out, &resumed);
@@ -41,7 +58,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: ResumeArgs) -> Resu
 fn report(out: &Output, resumed: &ResumedView) -> Result<(), CliError> {
     out.value(resumed)?;
     let session = &resumed.session;
-    let name = session.title.as_deref().unwrap_or(&session.id);
+    let name = pick::called(session);
     match &resumed.came_from {
         Some(platform) => out.line(format!("\"{name}\" is back from {platform}."))?,
         None => out.line(format!("\"{name}\" was not in a chat."))?,

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::CliError;
 use super::backend::{Backend, Target};
 use super::export::{self, ExportFormat};
-use super::output::{BOLD, FAINT, Output};
+use super::output::{BOLD, Column, FAINT, Output};
+use super::{CliError, pick};
 use crate::clock;
 use crate::domain::transcript::Content;
 use crate::protocol::{
@@ -39,13 +39,13 @@ pub enum SessionsVerb {
     },
     /// Show one session.
     Show {
-        /// Id, beginning of an id, or title.
-        session: String,
+        /// Title or id, a part of the title, the beginning or the end of the id, or last [default: you pick one].
+        session: Option<String>,
     },
     /// Show the messages of a session.
     Transcript {
-        /// Id, beginning of an id, or title.
-        session: String,
+        /// Title or id, a part of the title, the beginning or the end of the id, or last [default: you pick one].
+        session: Option<String>,
         /// Only this many messages, counted from the end.
         #[arg(long, value_name = "N")]
         last: Option<usize>,
@@ -67,8 +67,8 @@ pub enum SessionsVerb {
         after_help = "Examples:\n  hermesctl sessions export \"Fix the parser\" > parser.md\n  hermesctl sessions export 20260131 --format json --output parser.json"
     )]
     Export {
-        /// Id, beginning of an id, or title.
-        session: String,
+        /// Title or id, a part of the title, the beginning or the end of the id, or last [default: you pick one].
+        session: Option<String>,
         /// The format.
         #[arg(long, value_enum, default_value_t = ExportFormat::Markdown)]
         format: ExportFormat,
@@ -78,7 +78,7 @@ pub enum SessionsVerb {
     },
     /// Change the title of a session. An empty title removes it.
     Rename {
-        /// Id, beginning of an id, or title.
+        /// Title or id, a part of the title, the beginning or the end of the id, or last.
         session: String,
         /// The new title: unique, at most 100 characters.
         title: String,
@@ -86,6 +86,15 @@ pub enum SessionsVerb {
 }
 
 pub(super) async fn run(target: &Target, out: &Output, args: SessionsArgs) -> Result<(), CliError> {
+    let is_named = match &args.verb {
+        Some(
+            SessionsVerb::Show { session }
+            | SessionsVerb::Transcript { session, .. }
+            | SessionsVerb::Export { session, .. },
+        ) => session.is_some(),
+        _ => true,
+    };
+    pick::check(out, is_named, "a session", "see `hermesctl sessions`")?;
     let backend = target.open_to_read().await?;
     let backend = backend.as_ref();
     match args.verb.unwrap_or(SessionsVerb::List {
@@ -98,14 +107,22 @@ pub(super) async fn run(target: &Target, out: &Output, args: SessionsArgs) -> Re
             live,
             limit,
         } => list(backend, out, source, live, limit).await,
-        SessionsVerb::Show { session } => show(backend, out, session).await,
-        SessionsVerb::Transcript { session, last } => transcript(backend, out, session, last).await,
+        SessionsVerb::Show { session } => {
+            show(backend, out, pick::session(backend, out, session).await?).await
+        }
+        SessionsVerb::Transcript { session, last } => {
+            let session = pick::session(backend, out, session).await?;
+            transcript(backend, out, session, last).await
+        }
         SessionsVerb::Search { words, limit } => search(backend, out, words, limit).await,
         SessionsVerb::Export {
             session,
             format,
             output,
-        } => export::run(backend, out, &session, format, output.as_deref()).await,
+        } => {
+            let session = pick::session(backend, out, session).await?;
+            export::run(backend, out, &session, format, output.as_deref()).await
+        }
         SessionsVerb::Rename { session, title } => rename(backend, out, session, title).await,
     }
 }
@@ -136,10 +153,13 @@ pub(super) async fn list(
             (_, Some(_)) => format!("ended: {}", s.end_reason.as_deref().unwrap_or("?")),
             (_, None) => "live".into(),
         };
-        let title = s.title.clone().unwrap_or_default();
+        let title = match pick::called(s) {
+            id if id == s.id => "",
+            called => called,
+        };
         vec![
             s.id.clone(),
-            title,
+            title.to_owned(),
             s.source.clone(),
             s.message_count.to_string(),
             format!("{} ago", clock::age(now - s.started_at)),
@@ -147,7 +167,14 @@ pub(super) async fn list(
         ]
     };
     out.table(
-        &["ID", "TITLE", "SOURCE", "MESSAGES", "STARTED", "STATE"],
+        &[
+            Column::whole("ID"),
+            Column::text("TITLE"),
+            Column::whole("SOURCE").goes(2),
+            Column::whole("MESSAGES").goes(3),
+            Column::whole("STARTED").goes(1),
+            Column::text("STATE").goes(4),
+        ],
         &sessions.iter().map(row).collect::<Vec<_>>(),
     )
 }
@@ -155,7 +182,7 @@ pub(super) async fn list(
 async fn show(backend: &dyn Backend, out: &Output, name: String) -> Result<(), CliError> {
     let session = backend.session(&name).await?;
     out.value(&session)?;
-    out.line(out.styled(BOLD, session.title.as_deref().unwrap_or(&session.id)))?;
+    out.line(out.styled(BOLD, pick::called(&session)))?;
     out.line(format!("id        {}", session.id))?;
     out.line(format!("source    {}", session.source))?;
     out.line(format!("started   {}", clock::readable(session.started_at)))?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use super::layers::{Layers, Resolved};
 use super::mask::masked;
@@ -22,6 +23,7 @@ pub(super) fn build(
     chosen: paths::ChosenHome,
     environment: &BTreeMap<String, String>,
     layers: Layers,
+    files: Vec<(PathBuf, Option<SystemTime>)>,
 ) -> Result<Config, ConfigError> {
     let home = chosen.path;
     let schema = layers.schema;
@@ -135,6 +137,7 @@ pub(super) fn build(
             .iter()
             .map(|descriptor| PlatformConfig::new(descriptor, &get))
             .collect(),
+        files,
         home,
         home_is_explicit: chosen.explicit,
         schema,

@@ -49,7 +49,7 @@ pub(super) const GENERAL: &[S] = &[
     S::flag("store.cjk_index", "Maintains Hermes' index for Chinese, Japanese and Korean, if the state.db has one.").default("true").env(&["HERMES_CJK_FTS"]).hermes(&["sessions.cjk_fts"]),
     S::text("store.cjk_library", "The library that this index needs. By default lib/libfts5_cjk.so in the home.").env(&["HERMES_FTS5_CJK_SO"]),
     S::duration("daemon.drain_timeout", TENTH, "The longest time that stopping may take. Work in progress continues until shortly before.").default("20s"),
-    S::text("log.level", "error, warn, info, debug or trace; or a filter such as \"info,hermesd::handoff=debug\".").default("info"),
+    S::log_filter("log.level", "How much hermesd logs.").default("info"),
     S::choice("log.target", &["auto", "journal", "stderr"], "Where the log goes. auto chooses the journal under systemd, else standard error.").default("auto"),
     S::text("metrics.listen", "Address and port at which hermesd serves metrics over HTTP, such as \"127.0.0.1:9464\". The path is /metrics."),
     S::flag("metrics.allow_remote", "Allows metrics.listen to be an address that other machines can reach. Everybody who can reach it can read the metrics.").default("false"),

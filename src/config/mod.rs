@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 pub use access::Access;
 pub use chat_rules::{BotMessages, ChatRules, MentionPatterns};
@@ -165,6 +165,8 @@ pub struct Config {
     pub hooks: HooksConfig,
     pub chats: ChatsConfig,
     pub platforms: Vec<PlatformConfig>,
+    /// The files that were looked at, with the times of their last changes. `None`: the file did not exist.
+    pub files: Vec<(PathBuf, Option<SystemTime>)>,
     schema: &'static Schema,
     resolved: Arc<BTreeMap<String, Resolved>>,
 }
@@ -191,6 +193,16 @@ impl Config {
         let note =
             |p: &PlatformConfig| Some(format!("{} is off: {}", p.name, p.placeholder_note()?));
         self.platforms.iter().filter_map(note).collect()
+    }
+
+    /// The files that have changed since they were read, with the times of the changes.
+    pub fn unread(files: &[(PathBuf, Option<SystemTime>)]) -> Vec<(&Path, Option<SystemTime>)> {
+        let now = files
+            .iter()
+            .map(|(path, read)| (path, *read, changed_at(path)));
+        now.filter(|(_, read, changed)| read != changed)
+            .map(|(path, _, changed)| (path.as_path(), changed))
+            .collect()
     }
 
     /// The keys whose values differ, including keys that only one of the two has.
@@ -266,6 +278,14 @@ pub fn load_with(
         environment,
     )?;
     let home = &chosen.path;
+    // Before they are read: a change in between then counts as a change.
+    let files = paths::files(overrides.config.as_deref(), home, environment)
+        .into_iter()
+        .map(|path| {
+            let changed = changed_at(&path);
+            (path, changed)
+        })
+        .collect();
     let mut layers = layers::Layers::new(schema);
     layers.add_flags(&overrides.values);
     layers.add_environment(environment);
@@ -278,7 +298,11 @@ pub fn load_with(
         toml_file::read(&path, &mut layers)?;
     }
     add_hermes(home, environment, &mut layers)?;
-    build::build(chosen, environment, layers)
+    build::build(chosen, environment, layers, files)
+}
+
+fn changed_at(path: &Path) -> Option<SystemTime> {
+    path.metadata().and_then(|file| file.modified()).ok()
 }
 
 /// Adds Hermes' files and variables, in Hermes' order.

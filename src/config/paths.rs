@@ -142,6 +142,19 @@ pub fn profile_name(home: &Path) -> String {
     named_profile(home).unwrap_or(DEFAULT_PROFILE).to_owned()
 }
 
+/// A path for people: `~` stands for the home directory.
+pub fn shown(path: &Path) -> String {
+    let directory = std::env::var_os("HOME").map(PathBuf::from);
+    let below = directory
+        .filter(|home| home.is_absolute() && home.parent().is_some())
+        .and_then(|home| path.strip_prefix(home).ok());
+    match below {
+        Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
+        Some(below) => format!("~/{}", below.display()),
+        None => path.display().to_string(),
+    }
+}
+
 /// The user unit that serves a home, without its suffix.
 pub fn unit_of(home: &Path) -> String {
     named_profile(home).map_or("hermesd".to_owned(), |name| format!("hermesd@{name}"))
@@ -178,12 +191,35 @@ pub(super) fn config_file(flag: Option<&Path>, env: &BTreeMap<String, String>) -
     {
         return Some(path);
     }
+    usual_files(env).find(|path| path.is_file())
+}
+
+/// The usual places of the configuration file.
+fn usual_files(env: &BTreeMap<String, String>) -> impl Iterator<Item = PathBuf> {
     let candidates = [
         first_directory(env, "CONFIGURATION_DIRECTORY").map(|d| d.join("hermesd.toml")),
         own_directory(env).map(|d| d.join("hermesd.toml")),
         Some(PathBuf::from("/etc/hermesd/hermesd.toml")),
     ];
-    candidates.into_iter().flatten().find(|path| path.is_file())
+    candidates.into_iter().flatten()
+}
+
+/// All files that a configuration may come from, also those that do not exist.
+pub(super) fn files(
+    flag: Option<&Path>,
+    home: &Path,
+    env: &BTreeMap<String, String>,
+) -> Vec<PathBuf> {
+    let named = flag
+        .map(Path::to_owned)
+        .or_else(|| set(env, "HERMESD_CONFIG").map(PathBuf::from));
+    let own = match named {
+        Some(path) => vec![path],
+        None => usual_files(env).collect(),
+    };
+    let of_hermes = [".env", "config.yaml", "gateway.json"].map(|name| home.join(name));
+    let of_profile = profile_file(flag, home, env);
+    own.into_iter().chain(of_profile).chain(of_hermes).collect()
 }
 
 /// The file of a named profile. It overrides the file of all profiles. `None` if the command line or the environment

@@ -77,6 +77,10 @@ impl SettingSpec {
         SettingSpec::new(name, Kind::Choice(words), help)
     }
 
+    pub const fn log_filter(name: &'static str, help: &'static str) -> SettingSpec {
+        SettingSpec::new(name, Kind::LogFilter, help)
+    }
+
     pub const fn integer(
         name: &'static str,
         min: i64,

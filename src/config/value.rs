@@ -35,9 +35,14 @@ pub enum Kind {
         min: Duration,
     },
     Choice(&'static [&'static str]),
+    /// A level, or a filter: levels of parts of the program, separated by commas.
+    LogFilter,
     /// Names or ids, as a list or separated by commas.
     List,
 }
+
+/// The levels of the log.
+const LOG_LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
 /// A value as its source has it, before the check against the setting's kind.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,6 +84,10 @@ impl Kind {
                 show_duration(min)
             ),
             Kind::Choice(words) => format!("one of {}", words.join(", ")),
+            Kind::LogFilter => format!(
+                "one of {}, or a filter such as \"info,hermesd::handoff=debug\"",
+                LOG_LEVELS.join(", ")
+            ),
             Kind::List => "a list, or text with commas in between".into(),
         }
     }
@@ -123,6 +132,11 @@ impl Kind {
             (Kind::Choice(words), Raw::Text(t)) => {
                 words.contains(&t.as_str()).then(|| Value::Text(t.clone()))
             }
+            (Kind::LogFilter, Raw::Text(t)) => {
+                is_log_filter(t).then(|| Value::Text(t.trim().to_owned()))
+            }
+            // YAML reads a bare `off` as a boolean.
+            (Kind::LogFilter, Raw::Flag(false)) if lenient => Some(Value::Text("off".into())),
             (Kind::List, Raw::List(items)) => Some(Value::List(items.clone())),
             (Kind::List, Raw::Text(text)) => Some(Value::List(listed(text))),
             (Kind::List, Raw::Integer(n)) => Some(Value::List(vec![n.to_string()])),
@@ -149,6 +163,27 @@ impl Value {
             other => other.clone(),
         }
     }
+}
+
+/// Whether each part is a level, or a part of the program with its level. The log itself takes any word for the name of a
+/// part that then logs nothing.
+fn is_log_filter(text: &str) -> bool {
+    let is_level = |word: &str| {
+        let word = word.trim();
+        LOG_LEVELS
+            .iter()
+            .any(|level| level.eq_ignore_ascii_case(word))
+    };
+    // Fields in brackets contain commas and equals signs of their own.
+    let has_fields = text.contains('[');
+    has_fields
+        || text
+            .split(',')
+            .map(str::trim)
+            .all(|part| match part.rsplit_once('=') {
+                Some((name, level)) => !name.trim().is_empty() && is_level(level),
+                None => is_level(part) || part.contains("::"),
+            })
 }
 
 fn parse_flag(text: &str) -> Option<bool> {
@@ -214,6 +249,7 @@ impl fmt::Display for Value {
         }
     }
 }
+
 /// The items of a text: a list of JSON, as Hermes accepts it for patterns, or items with commas in between.
 fn listed(text: &str) -> Vec<String> {
     if let Ok(items) = serde_json::from_str(text) {
@@ -224,4 +260,34 @@ fn listed(text: &str) -> Vec<String> {
         .map(str::trim)
         .filter(|item| !item.is_empty());
     items.map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_of_the_log_has_only_levels_that_exist() {
+        for text in [
+            "info",
+            " Debug ",
+            "off",
+            "info,hermesd::handoff=debug",
+            "warn, hermesd=trace",
+            "hermesd::handoff",
+            "info,[handoff{id=7,chat=home}]=debug",
+        ] {
+            assert!(is_log_filter(text), "{text:?}");
+        }
+        for text in [
+            "verbose",
+            "",
+            "info,",
+            "info,verbose",
+            "hermesd=loud",
+            "=debug",
+        ] {
+            assert!(!is_log_filter(text), "{text:?}");
+        }
+    }
 }

@@ -37,7 +37,8 @@ impl Kind {
             | Call::HandoffShow(_)
             | Call::LocalThreads(_)
             | Call::LocalRead(_) => Kind::Read,
-            Call::PlatformExamine(_)
+            Call::ConfigReload(_)
+            | Call::PlatformExamine(_)
             | Call::AgentTest(_)
             | Call::PairApprove(_)
             | Call::PairRevoke(_)

@@ -8,10 +8,12 @@ pub mod listener;
 mod outbox;
 mod peer;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::events::Bus;
@@ -19,6 +21,8 @@ use crate::handoff::queue;
 use crate::inbound::Chats;
 use crate::metrics::{Metrics, Now};
 use crate::platform::Platforms;
+use crate::protocol::ReloadView;
+use crate::reloadable::Reloadable;
 use crate::store::Store;
 use crate::terminal::Terminals;
 use crate::turn::Turns;
@@ -41,6 +45,7 @@ pub struct ControlContext {
     pub home: String,
     pub local_home: String,
     pub started_at: f64,
+    pub reload: ReloadHandle,
     /// Cancelled when the daemon begins to stop. It begins no new work then.
     pub draining: CancellationToken,
     pub connections: AtomicUsize,
@@ -64,6 +69,18 @@ impl ControlContext {
         })
     }
 }
+
+/// What a reload changed, or why the configuration is wrong.
+pub type ReloadOutcome = Result<ReloadView, String>;
+
+/// Asks the daemon to read its configuration, and knows which files it has read.
+pub struct ReloadHandle {
+    pub(crate) requests: mpsc::Sender<oneshot::Sender<ReloadOutcome>>,
+    pub(crate) files: Arc<Reloadable<ConfigFiles>>,
+}
+
+/// Files with the times of their last changes when they were read.
+pub(crate) type ConfigFiles = Vec<(PathBuf, Option<SystemTime>)>;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {

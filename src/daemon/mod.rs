@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::net::TcpListener;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -34,7 +35,9 @@ pub use stop::Stopped;
 use crate::agent::Agents;
 use crate::clock;
 use crate::config::{Config, ConfigError, PlatformConfig};
-use crate::control::{self, ControlContext, Limits, PeerPolicy, RequestBudget, listener};
+use crate::control::{
+    self, ControlContext, Limits, PeerPolicy, ReloadHandle, ReloadOutcome, RequestBudget, listener,
+};
 use crate::delivery::Outbox;
 use crate::events::Bus;
 use crate::handoff::Context;
@@ -65,6 +68,7 @@ pub struct Daemon {
     platforms: Platforms,
     shutdown: Shutdown,
     reload: Option<Reload>,
+    reload_requests: mpsc::Receiver<oneshot::Sender<ReloadOutcome>>,
     metrics: Option<TcpListener>,
 }
 
@@ -145,7 +149,12 @@ impl Daemon {
             watchdog,
             Box::new(service::progress(watchdog)),
         );
+        let (requests, reload_requests) = mpsc::channel(1);
         let control = Arc::new(ControlContext {
+            reload: ReloadHandle {
+                requests,
+                files: Arc::new(Reloadable::new(config.files.clone())),
+            },
             store: store.for_clients(),
             platforms: platforms.clone(),
             turns,
@@ -180,6 +189,7 @@ impl Daemon {
             platforms,
             shutdown,
             reload: None,
+            reload_requests,
             metrics: None,
         }
     }
@@ -222,6 +232,7 @@ impl Daemon {
             platforms,
             shutdown,
             reload,
+            reload_requests,
             metrics,
         } = self;
         let Shutdown {
@@ -279,10 +290,11 @@ impl Daemon {
                 inbox,
                 turns: control.turns.clone(),
                 hooks,
+                files: control.reload.files.clone(),
                 tasks: tasks.clone(),
                 shutdown: shutdown.clone(),
             };
-            tasks.spawn(reloader.run(reload));
+            tasks.spawn(reloader.run(reload, reload_requests));
         }
         tasks.spawn(prune(store.clone(), draining.clone()));
         tasks.spawn(outbox.tidy_files(started, draining.clone()));

@@ -4,16 +4,19 @@
 use std::sync::Arc;
 
 use tokio::signal::unix::Signal;
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::TaskTracker;
 
 use super::{adapters, check, log, service};
 use crate::agent::Agents;
 use crate::config::{Config, ConfigError, HooksConfig, Schema};
+use crate::control::{ConfigFiles, ReloadOutcome};
 use crate::delivery::Outbox;
 use crate::events::Bus;
 use crate::inbound::Chats;
 use crate::journal_ids;
 use crate::platform::{Inbox, Platforms};
+use crate::protocol::ReloadView;
 use crate::reloadable::Reloadable;
 use crate::shutdown::Shutdown;
 use crate::store::Store;
@@ -37,6 +40,7 @@ pub(super) struct Reloader {
     pub(super) inbox: Arc<dyn Inbox>,
     pub(super) turns: Arc<Turns>,
     pub(super) hooks: Arc<Reloadable<HooksConfig>>,
+    pub(super) files: Arc<Reloadable<ConfigFiles>>,
     pub(super) tasks: TaskTracker,
     pub(super) shutdown: Shutdown,
 }
@@ -52,10 +56,16 @@ const LIVE: [&str; 6] = [
 ];
 
 impl Reloader {
-    pub(super) async fn run(mut self, mut reload: Reload) {
+    pub(super) async fn run(
+        mut self,
+        mut reload: Reload,
+        mut requests: mpsc::Receiver<oneshot::Sender<ReloadOutcome>>,
+    ) {
         loop {
+            let mut client = None;
             tokio::select! {
                 hangup = reload.hangups.recv() => if hangup.is_none() { return },
+                Some(request) = requests.recv() => client = Some(request),
                 () = self.shutdown.draining.cancelled() => return,
             }
             service::reloading();
@@ -64,9 +74,9 @@ impl Reloader {
             let outcome = loaded.map_err(|error| error.to_string());
             let outcome = outcome.and_then(|new| self.apply(new));
             match &outcome {
-                Ok(changed) => tracing::info!(
+                Ok(view) => tracing::info!(
                     message_id = journal_ids::CONFIG_RELOADED,
-                    changed,
+                    changed = view.changed.len(),
                     "configuration reloaded"
                 ),
                 Err(error) => tracing::error!(
@@ -75,12 +85,16 @@ impl Reloader {
                     "configuration is wrong, nothing was changed"
                 ),
             }
-            service::reloaded(&self.platforms.all(), outcome.err().as_deref());
+            let error = outcome.as_ref().err().cloned();
+            if let Some(client) = client {
+                // The client may have left.
+                let _ = client.send(outcome);
+            }
+            service::reloaded(&self.platforms.all(), error.as_deref());
         }
     }
 
-    /// Returns the number of changed settings.
-    fn apply(&mut self, new: Config) -> Result<usize, String> {
+    fn apply(&mut self, new: Config) -> ReloadOutcome {
         check(&new).map_err(|error| error.to_string())?;
         let changed = self.config.changed(&new);
         let has = |beginning: &str| changed.iter().any(|key| key.starts_with(beginning));
@@ -117,13 +131,20 @@ impl Reloader {
             }
         }
         self.platforms.reload_homes(&new, &self.store);
-        for key in self.started_with.changed(&new) {
-            if !LIVE.iter().any(|live| key.starts_with(live)) {
-                tracing::warn!(key, "setting changed, needs a restart");
-            }
+        let needs_restart = |key: &String| !LIVE.iter().any(|live| key.starts_with(live));
+        for key in self
+            .started_with
+            .changed(&new)
+            .iter()
+            .filter(|key| needs_restart(key))
+        {
+            tracing::warn!(key, "setting changed, needs a restart");
         }
+        self.files.set(new.files.clone());
         self.config = new;
-        Ok(changed.len())
+        let restart = changed.iter().filter(|key| needs_restart(key));
+        let restart = restart.cloned().collect();
+        Ok(ReloadView { changed, restart })
     }
 }
 

@@ -5,6 +5,7 @@
 pub enum RefusalKind {
     AmbiguousSession,
     BrokenOff,
+    Config,
     Database,
     DatabaseBusy,
     Deleted,
@@ -38,9 +39,10 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
-    pub const ALL: [RefusalKind; 32] = [
+    pub const ALL: [RefusalKind; 33] = [
         RefusalKind::AmbiguousSession,
         RefusalKind::BrokenOff,
+        RefusalKind::Config,
         RefusalKind::Database,
         RefusalKind::DatabaseBusy,
         RefusalKind::Deleted,
@@ -78,6 +80,7 @@ impl RefusalKind {
         match self {
             RefusalKind::AmbiguousSession => "ambiguous_session",
             RefusalKind::BrokenOff => "broken_off",
+            RefusalKind::Config => "config",
             RefusalKind::Database => "database",
             RefusalKind::DatabaseBusy => "database_busy",
             RefusalKind::Deleted => "deleted",

@@ -9,12 +9,17 @@ pub const LONGEST_MESSAGE: usize = 100_000;
 /// Sources of sessions that belong to a terminal, not to a chat.
 pub const TERMINAL_SOURCES: [&str; 3] = ["cli", "tui", "acp"];
 
+/// The most characters of a name that is made of first words.
+const LONGEST_NAME: usize = 40;
+
 /// The columns of one `sessions` row that hermesd uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     pub id: String,
     pub source: String,
     pub title: Option<String>,
+    /// The beginning of the first message of a person. Set only where people see an untitled session.
+    pub first_words: Option<String>,
     pub model: Option<String>,
     /// Set only by `Store::briefing`, for turns.
     pub system_prompt: Option<String>,
@@ -37,6 +42,7 @@ impl Session {
             id: id.to_owned(),
             source: "cli".to_owned(),
             title: None,
+            first_words: None,
             model: None,
             system_prompt: None,
             session_key: None,
@@ -52,17 +58,75 @@ impl Session {
         }
     }
 
-    /// The title, else the whole id.
-    pub fn label(&self) -> &str {
-        let title = self.title.as_deref();
-        title.filter(|t| !t.trim().is_empty()).unwrap_or(&self.id)
+    pub fn has_title(&self) -> bool {
+        self.title
+            .as_ref()
+            .is_some_and(|title| !title.trim().is_empty())
     }
 
-    /// The name for threads, as in Hermes: the title, else the first eight characters of the id.
+    /// The title, else the first words, else the whole id.
+    pub fn label(&self) -> &str {
+        let title = self.title.as_deref().filter(|t| !t.trim().is_empty());
+        title.or(self.first_words.as_deref()).unwrap_or(&self.id)
+    }
+
+    /// The name for threads: the title, else the first words, else, as in Hermes, the first eight characters of the id.
     pub fn name(&self) -> String {
-        match &self.title {
-            Some(title) if !title.trim().is_empty() => title.clone(),
-            _ => self.id.chars().take(8).collect(),
+        match self.has_title() || self.first_words.is_some() {
+            true => self.label().to_owned(),
+            false => self.id.chars().take(8).collect(),
         }
+    }
+
+    /// As many whole words of the first line as fit into a short name. `None` if it has no words.
+    pub fn first_words_of(text: &str) -> Option<String> {
+        let line = text.lines().find(|line| !line.trim().is_empty())?;
+        let mut name = String::new();
+        for word in line.split_whitespace() {
+            let length = name.chars().count() + word.chars().count() + 1;
+            if !name.is_empty() && length > LONGEST_NAME {
+                return Some(format!("{name}…"));
+            }
+            if !name.is_empty() {
+                name.push(' ');
+            }
+            name.push_str(word);
+        }
+        match name.chars().count() > LONGEST_NAME {
+            true => Some(name.chars().take(LONGEST_NAME).chain(['…']).collect()),
+            false => Some(name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_untitled_session_is_called_by_its_first_words() {
+        for (text, name) in [
+            ("Fix the parser", Some("Fix the parser")),
+            ("\n  Fix   the\tparser \nand more", Some("Fix the parser")),
+            (
+                "Can you find out why the parser chokes on empty lines?",
+                Some("Can you find out why the parser chokes…"),
+            ),
+            (" \n ", None),
+        ] {
+            assert_eq!(Session::first_words_of(text).as_deref(), name, "{text:?}");
+        }
+        let long = Session::first_words_of(&"x".repeat(100)).expect("a name");
+        assert_eq!(long.chars().count(), LONGEST_NAME + 1);
+        let untitled = Session {
+            first_words: Some("Fix it".into()),
+            ..Session::unsaved("20260131_081500_a1b2c3", 0.0)
+        };
+        assert_eq!(
+            (untitled.label(), untitled.name().as_str()),
+            ("Fix it", "Fix it")
+        );
+        let empty = Session::unsaved("20260131_081500_a1b2c3", 0.0);
+        assert_eq!(empty.name(), "20260131");
     }
 }

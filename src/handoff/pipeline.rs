@@ -19,7 +19,7 @@ use crate::handoff::worker::Slot;
 use crate::journal_ids;
 use crate::metrics::Metrics;
 use crate::panic_guard::catch_panic;
-use crate::platform::{Availability, Platform, Platforms};
+use crate::platform::{Availability, NOT_SET_UP, Platform, Platforms};
 use crate::shutdown::Shutdown;
 use crate::store::{Claim, Delivery, NewDelivery, Store, StoreError, failure_key};
 use crate::turn::{SessionLock, Turns};
@@ -110,6 +110,9 @@ pub(super) fn unavailable(name: &str, availability: &Availability) -> String {
             let known = crate::platform::NAMES.join(", ");
             format!("there is no platform called {name:?}: choose one of {known}")
         }
+        Availability::Off(reason) if reason.starts_with(NOT_SET_UP) => {
+            format!("{} is {reason}", capitalised(name))
+        }
         Availability::Off(reason) => format!("{name} is not available: {reason}"),
         Availability::NoHome => {
             format!(
@@ -120,6 +123,13 @@ pub(super) fn unavailable(name: &str, availability: &Availability) -> String {
         Availability::Connecting(None) => format!("{name} is still connecting"),
         Availability::Up => format!("{name} is up"),
     }
+}
+
+/// The name of a platform at the beginning of a sentence.
+fn capitalised(name: &str) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().map(|first| first.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 /// Runs until the handoff ends, another owner takes it, or the daemon stops and leaves it for the next start.

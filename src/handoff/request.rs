@@ -88,20 +88,20 @@ fn check_idle(
         return Err(refuse(
             RefusalKind::TurnInProgress,
             format!("the agent is in the middle of a turn of \"{name}\""),
-            "ask again when it has answered, or use --wait",
+            "ask again when it has answered, or use --after-turn",
         ));
     }
     match turn_elsewhere(store, &session.id)? {
         Some(BusyElsewhere::Turn(by)) => Err(refuse(
             RefusalKind::TurnInProgress,
             format!("another program is in the middle of a turn of \"{name}\": {by}"),
-            "ask again when it has answered, or use --wait; \
+            "ask again when it has answered, or use --after-turn; \
              the turn of a program that is gone ends within five minutes",
         )),
         Some(BusyElsewhere::Seems(what)) if !force => Err(refuse(
             RefusalKind::TurnInProgress,
             format!("another program seems to be in the middle of a turn of \"{name}\": {what}"),
-            "ask again when it has answered, or use --wait; \
+            "ask again when it has answered, or use --after-turn; \
              if that program is gone, --force hands off at once",
         )),
         _ => Ok(()),

@@ -8,10 +8,11 @@ const VIEWS: &str = include_str!("../protocol/views.rs");
 const CODES: &str = include_str!("../protocol/mod.rs");
 
 /// The result of each method: a view, a list of views, or a description if it has no type.
-const RESULTS: [(&str, Answer); 31] = [
+const RESULTS: [(&str, Answer); 32] = [
     ("hello", Answer::One("HelloView")),
     ("status", Answer::One("StatusView")),
     ("metrics", Answer::One("MetricsView")),
+    ("config.reload", Answer::One("ReloadView")),
     ("platform.list", Answer::List("PlatformView")),
     ("platform.examine", Answer::List("FindingView")),
     ("agent.list", Answer::List("AgentView")),

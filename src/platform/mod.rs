@@ -39,7 +39,7 @@ pub use incoming::{
 pub use list::{DESCRIPTORS, NAMES, build, has_adapter, schema, thread_word, unsupported};
 pub use outgoing::OutboundMessage;
 pub use rate_limit::{CountedCalls, HoldScope, Limit, Priority, RateLimited, Rates, ThreadRoom};
-pub use registry::{Availability, ConnectionState, PlatformStatus, Platforms};
+pub use registry::{Availability, ConnectionState, NOT_SET_UP, PlatformStatus, Platforms};
 pub use reply_handle::ReplyHandle;
 pub use retry::{CallEffort, CallFailure, RetryPolicy, with_retries};
 pub use setup::{HomeTrial, PossibleHome, Server};

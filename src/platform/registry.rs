@@ -25,6 +25,9 @@ use crate::store::Store;
 const FIRST_RETRY: Duration = Duration::from_millis(500);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
+/// The beginning of the reason of a platform that nobody has set up.
+pub const NOT_SET_UP: &str = "not set up yet";
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectionState {
     Up,
@@ -493,7 +496,7 @@ fn off_reason(settings: &PlatformConfig, is_built: bool) -> Option<String> {
                 "{} is missing (run `hermesctl setup {name}`)",
                 missing.join(" and ")
             ),
-            _ => format!("not configured (run `hermesctl setup {name}`)"),
+            _ => format!("{NOT_SET_UP}. Run `hermesctl setup {name}` (about two minutes)"),
         },
     })
 }

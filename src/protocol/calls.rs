@@ -15,6 +15,9 @@ pub enum Call {
     /// Returns the metrics in Prometheus' text format.
     #[serde(rename = "metrics")]
     Metrics(Nothing),
+    /// Reads the configuration again, as SIGHUP does. A wrong configuration is refused, and changes nothing.
+    #[serde(rename = "config.reload")]
+    ConfigReload(Nothing),
     /// Lists all platforms with their states.
     #[serde(rename = "platform.list")]
     PlatformList(Nothing),
@@ -102,10 +105,11 @@ pub enum Call {
 }
 
 /// All methods. The parser uses the list to tell an unknown method from wrong parameters.
-pub const METHODS: [&str; 31] = [
+pub const METHODS: [&str; 32] = [
     "hello",
     "status",
     "metrics",
+    "config.reload",
     "platform.list",
     "platform.examine",
     "agent.list",
@@ -209,18 +213,18 @@ pub struct AgentName {
     pub agent: String,
 }
 
-/// An id, a title, or the beginning of an id.
+/// What people call a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionName {
-    /// Id, title, or beginning of an id.
+    /// Title or id, a part of the title, beginning or end of the id, or `last`.
     pub session: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TranscriptWish {
-    /// Id, title, or beginning of an id.
+    /// Title or id, a part of the title, beginning or end of the id, or `last`.
     pub session: String,
     /// Only this many messages, counted from the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,7 +250,7 @@ pub struct SessionSearch {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionRename {
-    /// Id, title, or beginning of an id.
+    /// Title or id, a part of the title, beginning or end of the id, or `last`.
     pub session: String,
     /// The new title. An empty one removes the title.
     pub title: String,
@@ -257,7 +261,7 @@ pub struct SessionRename {
 pub struct HandoffRequest {
     /// The platform to hand off to.
     pub platform: String,
-    /// Id, title, or beginning of an id. If it is missing, the daemon chooses the session: see `chosen_by`.
+    /// Title or id, a part of the title, beginning or end of the id, or `last`. If it is missing, the daemon chooses the session: see `chosen_by`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// A note for the agent, of up to 4000 characters.
@@ -283,7 +287,7 @@ pub struct HandoffRequest {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SessionResume {
-    /// Id, title, or beginning of an id. If it is missing, the only session that was handed off.
+    /// Title or id, a part of the title, beginning or end of the id, or `last`. If it is missing, the only session that was handed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
 }
@@ -291,7 +295,7 @@ pub struct SessionResume {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChatOpen {
-    /// Id, title, beginning of an id, or `last`. If it is missing, a new session begins.
+    /// Title or id, a part of the title, beginning or end of the id, or `last`. If it is missing, a new session begins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The title of a new session.
@@ -322,7 +326,7 @@ pub struct HandoffId {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffList {
-    /// Only handoffs of this session: id, title, or beginning of an id.
+    /// Only handoffs of this session: title or id, a part of the title, beginning or end of the id, or `last`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// Only handoffs that have not ended.

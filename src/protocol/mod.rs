@@ -17,7 +17,8 @@ pub use diagnose::{
 pub use views::{
     AgentTestView, AgentView, ChatTurnView, ChatView, EventKind, EventView, FindingView,
     HandoffView, HitView, LocalMessageView, LocalThreadView, MessageView, MetricsView, PersonView,
-    PlatformView, ResumedView, SessionView, StageView, StatusView, SubjectView, TranscriptView,
+    PlatformView, ReloadView, ResumedView, SessionView, StageView, StatusView, SubjectView,
+    TranscriptView, UnreadFileView,
 };
 
 /// The version of the protocol. It changes only if a change breaks existing clients.

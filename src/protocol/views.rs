@@ -62,6 +62,26 @@ pub struct StatusView {
     pub connections: usize,
     /// All platforms.
     pub platforms: Vec<PlatformView>,
+    /// Configuration files that were changed after the daemon read them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unread: Vec<UnreadFileView>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UnreadFileView {
+    /// The path of the file.
+    pub path: String,
+    /// When it was changed. Null if it does not exist any more.
+    pub changed_at: Option<f64>,
+}
+
+/// What a reload changed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ReloadView {
+    /// The keys of the changed settings.
+    pub changed: Vec<String>,
+    /// Those of them that need a restart of the daemon.
+    pub restart: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -127,6 +147,9 @@ pub struct SessionView {
     pub id: String,
     /// The title, which is unique.
     pub title: Option<String>,
+    /// The first words of a session without a title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_words: Option<String>,
     /// Where it is: `cli`, `tui`, `acp`, or a platform.
     pub source: String,
     /// The model that answered last.

@@ -9,21 +9,59 @@ use crate::sessions::{RequestError, refuse};
 use crate::sessions::{TerminalNames, noted_sessions};
 use crate::store::{Candidate, SessionMatch, Store};
 
-/// Finds a session by its id or title.
+/// The name that stands for the last terminal session, unless a session is called so.
+const LAST: &str = "last";
+/// How alike two names are, from 0 to 1, if one is suggested for the other.
+const ALIKE: f64 = 0.8;
+
+/// Finds a session by what people call it.
 pub fn resolve(store: &Store, name: &str) -> Result<Session, RequestError> {
     match store.find_session(name)? {
         SessionMatch::One(session) => Ok(*session),
-        SessionMatch::None => Err(refuse(
-            RefusalKind::UnknownSession,
-            format!("there is no session called {name:?}"),
-            "see `hermesctl sessions`",
-        )),
+        SessionMatch::None => {
+            if name == LAST
+                && let Some(last) = store.find_last_terminal_session()?
+            {
+                return Ok(last);
+            }
+            let names = store.names_of_sessions()?;
+            let meant = nearest(name, &names);
+            let meant = meant.map(|meant| format!(" Did you mean {meant:?}?"));
+            Err(refuse(
+                RefusalKind::UnknownSession,
+                format!(
+                    "No session is called {name:?}.{}",
+                    meant.unwrap_or_default()
+                ),
+                "see `hermesctl sessions`",
+            ))
+        }
         SessionMatch::Many(found) => Err(refuse(
             RefusalKind::AmbiguousSession,
             format!("{name:?} matches several sessions:\n{}", list(&found)),
-            "give more of the id, or the title",
+            "give more of the id or of the title",
         )),
     }
+}
+
+/// The name that a person may have meant: one that is alike, or that has a word that is alike.
+fn nearest<'a>(name: &str, names: &'a [String]) -> Option<&'a str> {
+    let name = name.to_lowercase();
+    let likeness = |known: &str| {
+        let known = known.to_lowercase();
+        let words = known.split_whitespace().chain([known.as_str()]);
+        words
+            .map(|word| {
+                strsim::normalized_damerau_levenshtein(&name, word)
+                    .max(strsim::jaro_winkler(&name, word) - 0.1)
+            })
+            .fold(0.0, f64::max)
+    };
+    let rated = names.iter().map(|known| (likeness(known), known.as_str()));
+    rated
+        .filter(|(rate, _)| *rate >= ALIKE)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, known)| known)
 }
 
 /// How a session was chosen for a request that names none.
@@ -93,8 +131,8 @@ async fn only(store: &Store) -> Result<Session, RequestError> {
         [only] => resolve(store, &only.session.id),
         [] => Err(refuse(
             RefusalKind::UnknownSession,
-            "there is no live or recent terminal session",
-            "name one with --session; see `hermesctl sessions`",
+            "There is nothing to hand off yet. Start a conversation with `hermesctl chat`.",
+            "an older session can be named with --session: see `hermesctl sessions`",
         )),
         several => Err(refuse(
             RefusalKind::AmbiguousSession,
@@ -182,6 +220,15 @@ mod tests {
             active_at: 0.0,
             recent,
         }
+    }
+
+    #[test]
+    fn the_nearest_name_is_suggested_and_no_other() {
+        let names = ["Fix the parser", "Plan the trip", "20260101"].map(str::to_owned);
+        assert_eq!(nearest("parsr", &names), Some("Fix the parser"));
+        assert_eq!(nearest("fix teh parser", &names), Some("Fix the parser"));
+        assert_eq!(nearest("Tripp", &names), Some("Plan the trip"));
+        assert_eq!(nearest("holiday", &names), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::domain::{Handoff, HandoffStage, HandoffState, RequestedVia};
 use crate::store::binding::Displaced;
 use crate::store::handoffs::with_notice_stays;
 use crate::store::retract::{self, Said};
+use crate::store::session_names::with_first_words;
 use crate::store::{Claim, Store, StoreError, deliveries, earlier, lenient, sessions};
 
 /// The bindings that a transaction changes. They are mirrored to `sessions.json` after the commit.
@@ -218,7 +219,7 @@ pub(super) fn start(
         .query_row([id], |row| row.get(0))?;
     Ok(Claim {
         handoff,
-        session_name: session.name(),
+        session_name: with_first_words(c, session.clone())?.name(),
         notice_stays: false,
         deliveries: Vec::new(),
         sent: None,

@@ -43,6 +43,7 @@ mod retry;
 mod routing;
 mod schema;
 mod search;
+mod session_names;
 mod sessions;
 mod terminals;
 mod tokenizer;

@@ -372,6 +372,7 @@ fn filling(file: &str, name: &str) -> Vec<&'static str> {
         ("messages", "display") => vec!["display_kind, display_metadata", "NULL, NULL"],
         ("busy" | "search", "kind") => vec!["display_kind", "NULL"],
         ("search", "shown") => vec!["COALESCE(display_kind, '') <> 'hidden'", "1"],
+        ("session_names", "person") => vec!["COALESCE(display_kind, '') = ''", "1"],
         ("retract", "person") => vec!["role = 'user' AND COALESCE(display_kind, '') = ''"],
         ("trigram", "INDEXED") => vec!["likelihood(session_id = ?1, 0.000001) AND role <> 'tool'"],
         ("lineage", "columns") => vec!["source, session_key"],

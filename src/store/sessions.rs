@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::binding::SOFT_ENDS;
 use super::features::{self, Feature};
+use super::session_names::{live_end, with_first_words};
 use super::{Store, StoreError, lenient, lineage};
 use crate::clock;
 use crate::domain::Session;
@@ -17,9 +18,6 @@ pub(super) const COLUMNS: &str = "id, source, title, model, session_key, chat_id
 /// End reasons by which Hermes recognises that a chat began a new conversation.
 const RESET_REASONS: &str =
     "('session_reset', 'session_switch', 'idle', 'daily', 'suspended', 'resume_pending_expired')";
-
-/// How many candidates are listed for an ambiguous name.
-const CANDIDATES: usize = 10;
 
 /// The longest lineage that is followed. A longer one is circular or damaged.
 pub(super) const LONGEST_LINEAGE: usize = 10_000;
@@ -61,11 +59,6 @@ impl Store {
         self.read(move |c| by_id(c, &id)).await
     }
 
-    /// Finds a session by id, title or the beginning of an id, and returns the tip of its lineage.
-    pub fn find_session(&self, name: &str) -> Result<SessionMatch, StoreError> {
-        self.look(|c| find(c, name))
-    }
-
     /// The tip of the conversation of this exact id.
     pub fn session_with_id(&self, id: &str) -> Result<Option<Session>, StoreError> {
         self.look(|c| match by_id(c, id)? {
@@ -76,11 +69,10 @@ impl Store {
 
     pub async fn list_sessions(&self, filter: SessionFilter) -> Result<Vec<Session>, StoreError> {
         self.read(move |c| {
-            let sql = format!(
-                "SELECT {COLUMNS} FROM sessions WHERE (?1 IS NULL OR source = ?1) AND (?2 = 0 OR ended_at IS NULL) \
-                 ORDER BY started_at DESC LIMIT ?3"
-            );
-            collect(c, &sql, params![filter.source, filter.live, filter.limit as i64])
+            let sessions = list(c, &filter)?.into_iter();
+            sessions
+                .map(|session| with_first_words(c, session))
+                .collect()
         })
         .await
     }
@@ -292,6 +284,19 @@ pub(super) fn tips(c: &Connection, ids: &[String]) -> Result<Vec<Session>, Store
     Ok(found)
 }
 
+/// The newest sessions.
+pub(super) fn list(c: &Connection, filter: &SessionFilter) -> Result<Vec<Session>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM sessions WHERE (?1 IS NULL OR source = ?1) AND (?2 = 0 OR ended_at IS NULL) \
+         ORDER BY started_at DESC LIMIT ?3"
+    );
+    collect(
+        c,
+        &sql,
+        params![filter.source, filter.live, filter.limit as i64],
+    )
+}
+
 pub(super) fn collect(
     c: &Connection,
     sql: &str,
@@ -299,51 +304,6 @@ pub(super) fn collect(
 ) -> Result<Vec<Session>, StoreError> {
     let mut statement = c.prepare_cached(sql)?;
     lenient::readable(statement.query(params)?, "sessions", session)
-}
-
-fn find(c: &Connection, name: &str) -> Result<SessionMatch, StoreError> {
-    if name.is_empty() {
-        return Ok(SessionMatch::None);
-    }
-    let exact = match by_id(c, name)? {
-        Some(session) => Some(session),
-        None => collect(
-            c,
-            &format!(
-                "SELECT {COLUMNS} FROM sessions WHERE title = ?1 ORDER BY started_at DESC LIMIT 1"
-            ),
-            [name],
-        )?
-        .pop(),
-    };
-    let mut found = match exact {
-        Some(session) => vec![session],
-        None => by_prefix(c, name)?,
-    };
-    if found.len() > 1 {
-        return Ok(SessionMatch::Many(found));
-    }
-    let Some(session) = found.pop() else {
-        return Ok(SessionMatch::None);
-    };
-    Ok(SessionMatch::One(Box::new(live_end(c, session)?)))
-}
-
-fn live_end(c: &Connection, session: Session) -> Result<Session, StoreError> {
-    let live = tip(c, &session.id)?;
-    match live == session.id {
-        true => Ok(session),
-        false => Ok(by_id(c, &live)?.unwrap_or(session)),
-    }
-}
-
-/// Searches a range of the primary key, so that a large table costs no more.
-fn by_prefix(c: &Connection, prefix: &str) -> Result<Vec<Session>, StoreError> {
-    let end = format!("{prefix}\u{10FFFF}");
-    let sql = format!(
-        "SELECT {COLUMNS} FROM sessions WHERE id >= ?1 AND id < ?2 ORDER BY id DESC LIMIT {CANDIDATES}"
-    );
-    collect(c, &sql, [prefix, &end])
 }
 
 /// Follows the children of compressed sessions. Branches, resets, delegates and tool runs are not continuations. Among
@@ -391,6 +351,7 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         id: lenient::name(row, 0)?,
         source: text(1)?.unwrap_or_default(),
         title: text(2)?,
+        first_words: None,
         model: text(3)?,
         system_prompt: None,
         session_key: text(4)?,

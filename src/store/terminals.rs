@@ -5,6 +5,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::messages::NewMessage;
+use super::session_names::with_first_words;
 use super::sessions::{COLUMNS, NewSession};
 use super::{Store, StoreError, TurnStart, agents, lenient, lineage, sessions, turn_leases, turns};
 use crate::clock;
@@ -234,23 +235,12 @@ impl Store {
 
     /// The terminal session with the last message.
     pub async fn last_terminal_session(&self) -> Result<Option<Session>, StoreError> {
-        self.read(|c| {
-            let sql = format!(
-                "SELECT {COLUMNS} FROM sessions WHERE +source IN ({sources}) AND archived = 0
-                   AND COALESCE(end_reason, '') <> 'compression'
-                 ORDER BY started_at DESC LIMIT {CANDIDATES}",
-                sources = terminal_sources()
-            );
-            let mut last: Option<(f64, Session)> = None;
-            for session in sessions::collect(c, &sql, [])? {
-                let at = last_said(c, &session.id)?.unwrap_or(session.started_at);
-                if last.as_ref().is_none_or(|(before, _)| at > *before) {
-                    last = Some((at, session));
-                }
-            }
-            Ok(last.map(|(_, session)| session))
-        })
-        .await
+        self.read(last).await
+    }
+
+    /// The same, for a caller that does not wait.
+    pub fn find_last_terminal_session(&self) -> Result<Option<Session>, StoreError> {
+        self.look(last)
     }
 
     /// Terminal sessions that are live or ended recently, the last active first.
@@ -273,6 +263,7 @@ impl Store {
             let mut found = Vec::new();
             for sql in [live, ended] {
                 for session in sessions::collect(c, &sql, [])? {
+                    let session = with_first_words(c, session)?;
                     let active_at = last_said(c, &session.id)?.unwrap_or(session.started_at);
                     found.push(Candidate {
                         recent: now - active_at < RECENT,
@@ -286,6 +277,25 @@ impl Store {
         })
         .await
     }
+}
+
+/// The terminal session that was active last.
+fn last(c: &Connection) -> Result<Option<Session>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM sessions WHERE +source IN ({sources}) AND archived = 0
+           AND COALESCE(end_reason, '') <> 'compression'
+         ORDER BY started_at DESC LIMIT {CANDIDATES}",
+        sources = terminal_sources()
+    );
+    let mut last: Option<(f64, Session)> = None;
+    for session in sessions::collect(c, &sql, [])? {
+        let at = last_said(c, &session.id)?.unwrap_or(session.started_at);
+        if last.as_ref().is_none_or(|(before, _)| at > *before) {
+            last = Some((at, session));
+        }
+    }
+    last.map(|(_, session)| with_first_words(c, session))
+        .transpose()
 }
 
 fn terminal_sources() -> String {

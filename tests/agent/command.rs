@@ -219,11 +219,15 @@ async fn a_program_that_is_not_there_is_named() {
     let home = Home::new();
     home.write("text", "not a program");
     let text = home.path().join("text").display().to_string();
-    for command in ["/nowhere/at/all --flag", "no-such-program", &text] {
+    for (command, why) in [
+        ("/nowhere/at/all --flag", "does not exist"),
+        ("no-such-program", "is not on the path"),
+        (&text, "is not executable"),
+    ] {
         let daemon = start_command(&home, command, &[]);
         let talk = home.talk(&[], "hello\n");
         let program = command.split(' ').next().unwrap();
-        let words = format!("{program} does not exist or is not executable");
+        let words = format!("{program} {why}");
         assert!(talk.error(0).contains(&words), "{talk:?}");
         assert!(daemon.stop().success());
     }

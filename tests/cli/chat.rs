@@ -229,7 +229,7 @@ fn a_handoff_that_is_refused_says_why_and_the_chat_goes_on() {
     let _daemon = home.start();
     let terminal = chat(&home);
     terminal.say("/handoff telegram");
-    terminal.shows("telegram is not available: not configured");
+    terminal.shows("Telegram is not set up yet.");
     terminal.say("/handoff");
     terminal.shows("Name a platform");
     terminal.say("Still there?");

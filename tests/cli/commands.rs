@@ -230,7 +230,9 @@ async fn a_cancelled_handoff_fails_with_all_put_back_and_a_retry_completes() {
     home.until_paused();
     let cancelled = ok(home.hermesctl(&["handoffs", "cancel", "1"]));
     assert!(
-        cancelled.stdout.contains("Handoff 1 is failed: cancelled."),
+        cancelled
+            .stdout
+            .contains("Handoff 1 is cancelled. The session stays where it was."),
         "{cancelled:?}"
     );
     let ran = waiting.end();

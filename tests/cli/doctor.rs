@@ -57,7 +57,7 @@ async fn a_house_in_order_is_well() {
     let ran = bot.home.hermesctl(&["doctor"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout.contains("who may manage topics"), "{ran:?}");
-    assert!(ran.stdout.contains("Everything works."), "{ran:?}");
+    assert!(ran.stdout.contains("Everything works, with "), "{ran:?}");
 }
 
 #[test]
@@ -187,4 +187,96 @@ fn hermesd_on_the_path_will_do() {
     let ran = bot.home.run(command.args(["--json", "doctor"]));
     let token = found(&ran, "telegram token").join("");
     assert!(token.contains("@hermes_test_bot"), "{ran:?}");
+}
+
+#[test]
+fn a_missing_program_of_an_agent_is_found_with_and_without_a_daemon() {
+    let home = Home::new();
+    let toml = "agent.default = \"acp\"\nagents.acp.command = \"/nowhere/agent --acp\"\nagents.command.command = \"no-such-program\"\n";
+    home.write(".config/hermesd/hermesd.toml", toml);
+    let all = |ran: &Ran| {
+        assert_eq!(ran.code, 4, "{ran:?}");
+        let found = found(ran, "agent").join("\n");
+        assert!(found.contains("/nowhere/agent does not exist"), "{found}");
+        assert!(
+            found.contains("no-such-program is not on the path"),
+            "{found}"
+        );
+    };
+    all(&home.hermesctl(&["--json", "doctor"]));
+    drop(home.store());
+    all(&home.hermesctl(&["--json", "doctor"]));
+    let _daemon = home.start();
+    all(&home.hermesctl(&["--json", "doctor"]));
+}
+
+#[test]
+fn a_hook_that_cannot_start_is_found() {
+    let home = Home::new();
+    let (good, _) = program(&home, "good", "true");
+    home.write("plain", "#!/bin/sh\n");
+    let toml = format!(
+        "[hooks]\non_turn_end = \"{good}\"\non_question = \"/nowhere/hook\"\non_session_end = \"{}/plain\"\n",
+        home.path().display()
+    );
+    home.write(".config/hermesd/hermesd.toml", &toml);
+    let ran = home.hermesctl(&["--json", "doctor"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let hooks = found(&ran, "hooks");
+    assert_eq!(hooks.len(), 2, "{hooks:?}");
+    assert!(
+        hooks
+            .iter()
+            .any(|f| f.starts_with("bad: on_question: /nowhere/hook does not exist"))
+    );
+    assert!(
+        hooks
+            .iter()
+            .any(|f| f.starts_with("bad: on_session_end:") && f.contains("is not executable"))
+    );
+}
+
+#[test]
+fn a_home_that_cannot_be_created_is_found() {
+    let home = Home::new();
+    home.write("file", "");
+    let below = home.path().join("file/home").display().to_string();
+    let ran = home.hermesctl(&["--json", "--home", &below, "doctor"]);
+    assert_eq!(ran.code, 4, "{ran:?}");
+    let found = found(&ran, "home").join("");
+    assert!(found.contains("cannot be created"), "{found}");
+    assert!(
+        found.contains("is not a directory → choose another home"),
+        "{found}"
+    );
+}
+
+#[test]
+fn a_full_disk_and_a_disk_that_cannot_be_written_are_found() {
+    let home = Home::new();
+    home.write("disk/keep", "");
+    let disk = home.path().join("disk").display().to_string();
+    let hermesctl = env!("CARGO_BIN_EXE_hermesctl");
+    let doctor = format!("{hermesctl} --json --home {disk} doctor");
+    for (options, what, words) in [
+        (
+            "size=4m",
+            "disk",
+            "bad: 4 MB free: soon no message can be stored",
+        ),
+        (
+            "ro,size=500m",
+            "home",
+            "cannot be written: Read-only file system",
+        ),
+    ] {
+        let script = format!("mount -t tmpfs -o {options} none {disk} && {doctor}");
+        let Some(mut command) = home.with_own_mounts(&script) else {
+            return;
+        };
+        let ran = home.run(&mut command);
+        assert_eq!(ran.code, 4, "{ran:?}");
+        let found = found(&ran, what).join("\n");
+        assert!(found.contains(words), "{found}");
+    }
 }

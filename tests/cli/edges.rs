@@ -6,7 +6,9 @@ use std::process::Stdio;
 
 use hermesd::domain::transcript::Role;
 use hermesd::store::NewMessage;
+use nix::sys::signal::Signal;
 
+use crate::support::pty::Terminal;
 use crate::support::{Home, SESSION, TITLE, seed_session};
 
 #[tokio::test]
@@ -76,7 +78,6 @@ fn a_wrong_command_line_is_explained_and_ends_with_two() {
     for arguments in [
         &[][..],
         &["dance"],
-        &["handoff"],
         &["handoff", "local", "--timeout", "soon"],
         &["handoffs", "show", "x"],
         &["--nonsense", "status"],
@@ -116,6 +117,42 @@ fn the_demo_runs_to_its_end_without_a_terminal_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_demo_leaves_nothing_behind_however_it_ends() {
+    for end in ["Ctrl-C", "SIGTERM", "a closed window"] {
+        let home = Home::new();
+        let temporary = home.path().join("tmp");
+        std::fs::create_dir(&temporary).unwrap();
+        let mut command = home.command(env!("CARGO_BIN_EXE_hermesd"));
+        command.arg("demo").env("TMPDIR", &temporary);
+        let mut terminal = Terminal::of(command, 100, 40);
+        terminal.shows("Ctrl-D ends the demo");
+        terminal.shows("I am here with");
+        let screen = terminal.screen();
+        let pid = screen.split("process ").nth(1).unwrap();
+        let pid = pid.split(',').next().unwrap();
+        let code = match end {
+            "Ctrl-C" => {
+                terminal.press("\x03");
+                130
+            }
+            "SIGTERM" => {
+                terminal.signal(Signal::SIGTERM);
+                143
+            }
+            _ => {
+                terminal.hang_up();
+                129
+            }
+        };
+        // A closed window ends the input too, and either may come first.
+        let ended = terminal.end();
+        assert!(ended == code || code == 129 && ended == 0, "{end}: {ended}");
+        assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "{end}");
+        assert!(!std::path::Path::new("/proc").join(pid).exists(), "{end}");
+    }
+}
+
+#[test]
 fn an_answer_that_makes_no_sense_ends_with_one() {
     let home = Home::new();
     let listener = UnixListener::bind(home.socket()).unwrap();
@@ -133,4 +170,54 @@ fn an_answer_that_makes_no_sense_ends_with_one() {
     assert_eq!(ran.code, 1, "{ran:?}");
     assert_eq!(ran.json()["error"]["kind"], "error", "{ran:?}");
     server.join().unwrap();
+}
+
+#[test]
+fn a_wrong_command_line_is_json_when_json_is_wanted() {
+    let home = Home::new();
+    for (arguments, message, hint) in [
+        (
+            &["--json", "handoff", "local", "--fource"][..],
+            "unexpected argument '--fource' found",
+            "a similar argument exists: '--force'",
+        ),
+        (
+            &["sessions", "show", "--json"],
+            "name a session",
+            "see `hermesctl sessions`",
+        ),
+        (
+            &["--json", "sessions", "list", "--limit", "many"],
+            "invalid value 'many' for '--limit <N>': invalid digit found in string",
+            "see `hermesctl --help`",
+        ),
+        (
+            &["--json"],
+            "a command is missing",
+            "see `hermesctl --help`",
+        ),
+    ] {
+        let ran = home.hermesctl(arguments);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        assert_eq!(ran.stderr, "", "{ran:?}");
+        let expected =
+            serde_json::json!({"error": {"kind": "usage", "message": message, "hint": hint}});
+        assert_eq!(ran.json(), expected);
+    }
+    let text = home.hermesctl(&["handoff", "local", "--fource"]);
+    assert_eq!((text.code, text.stdout.as_str()), (2, ""), "{text:?}");
+    assert!(text.stderr.contains("Usage: hermesctl handoff"), "{text:?}");
+    let grouped = home.hermesctl(&["handoff", "--help"]).stdout;
+    let (own, global) = grouped.split_once("Global options:").expect("a group");
+    assert!(
+        own.contains("--after-turn") && !own.contains("--json"),
+        "{grouped}"
+    );
+    assert!(
+        global.contains("--json") && !grouped.contains("--no-wait"),
+        "{grouped}"
+    );
+    let help = home.hermesctl(&["--json", "--help"]);
+    assert_eq!(help.code, 0, "{help:?}");
+    assert!(help.stdout.contains("Usage: hermesctl"), "{help:?}");
 }

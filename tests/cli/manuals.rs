@@ -132,6 +132,7 @@ async fn methods_answer_with_the_fields_that_the_manual_promises() {
         ),
         ("status", json!({})),
         ("metrics", json!({})),
+        ("config.reload", json!({})),
         ("platform.examine", json!({"platform": "local"})),
         ("platform.list", json!({})),
         ("agent.list", json!({})),

@@ -121,7 +121,7 @@ async fn a_platform_without_a_token() {
     Case::of(
         &["telegram", "--session", SESSION],
         "platform_off",
-        &["not configured (run `hermesctl setup telegram`)"],
+        &["Telegram is not set up yet. Run `hermesctl setup telegram` (about two minutes)"],
     )
     .check()
     .await;

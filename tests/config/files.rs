@@ -350,3 +350,21 @@ fn the_environment_file_is_read_as_a_shell_would() {
         assert_eq!(found, value.map(|v| format!("\"{v}\"")), "{line}");
     }
 }
+
+#[test]
+fn a_level_of_the_log_that_does_not_exist_is_refused() {
+    let home = Home::new();
+    home.write(
+        ".config/hermesd/hermesd.toml",
+        "[log]\nlevel = \"verbose\"\n",
+    );
+    for ran in [
+        home.hermesd(&["--check-config"]),
+        home.hermesd(&["--rebuild-index"]),
+    ] {
+        assert_eq!(ran.code, 78, "{ran:?}");
+        let words = "hermesd.toml:2: log.level takes one of error, warn, info, debug, trace, off, or a filter";
+        assert!(ran.stderr.contains(words), "{ran:?}");
+        assert!(ran.stderr.contains("not \"verbose\""), "{ran:?}");
+    }
+}

@@ -157,13 +157,13 @@ fn the_configuration_file_is_found_in_its_places_in_order() {
     ] {
         home.write(
             &format!("{directory}/hermesd.toml"),
-            &format!("log.level = \"{word}\"\n"),
+            &format!("log.level = \"hermesd::{word}\"\n"),
         );
     }
     let (xdg, unit) = (path("xdg"), path("unit"));
     let named = path("named/hermesd.toml");
     let flag = path("flag/hermesd.toml");
-    let expect = |word: &str, place: &str| (format!("{word:?}"), format!("{place}:1"));
+    let expect = |word: &str, place: &str| (format!("\"hermesd::{word}\""), format!("{place}:1"));
     let home_place = path(".config/hermesd/hermesd.toml");
     assert_eq!(level(&[], &[]), expect("home", &home_place));
     let mut environment = vec![("XDG_CONFIG_HOME", xdg.as_str())];

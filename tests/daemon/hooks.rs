@@ -77,7 +77,10 @@ async fn a_handoff_runs_its_hooks_with_what_happened() {
         .find(|t| t["event"] == "on_handoff_failed")
         .unwrap();
     assert!(
-        failed["error"].as_str().unwrap().contains("not available"),
+        failed["error"]
+            .as_str()
+            .unwrap()
+            .contains("Discord is not set up yet"),
         "{failed}"
     );
 }

@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::support::bot::Bot;
 use crate::support::telegram::{ADA, TOKEN};
-use crate::support::{Daemon, Home, SESSION, seed_session, until};
+use crate::support::{Daemon, Home, SESSION, Wire, seed_session, until};
 
 /// Asks for a reload and waits for its end, which the log tells with these words.
 fn reload(daemon: &Daemon, outcome: &str) {
@@ -133,4 +133,69 @@ fn the_service_manager_hears_of_it() {
     daemon.signal(Signal::SIGHUP);
     hears("RELOADING=1");
     assert!(hears("READY=1").contains("not reloaded"));
+}
+
+#[tokio::test]
+async fn hermesctl_reloads_and_says_what_changed() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let file = ".config/hermesd/hermesd.toml";
+    home.write(file, "[log]\nlevel = \"info\"\n");
+    let daemon = home.start();
+    let nothing = home.hermesctl(&["--json", "reload"]);
+    assert_eq!(nothing.code, 0, "{nothing:?}");
+    assert_eq!(
+        nothing.json(),
+        serde_json::json!({"changed": [], "restart": []})
+    );
+
+    home.write(file, "[log]\nlevel = \"debug\"\n[handoff]\nparallel = 3\n");
+    let changed = home.hermesctl(&["reload"]);
+    assert_eq!(changed.code, 0, "{changed:?}");
+    assert_eq!(
+        changed.stdout,
+        "The configuration is read. Changed:\n  handoff.parallel  (needs a restart)\n  log.level\n"
+    );
+    assert!(daemon.log().contains(READ));
+
+    home.write(file, "[log]\nlevel = \"verbose\"\n");
+    // hermesctl reads the same file, and need not ask the daemon.
+    let wrong = home.hermesctl(&["--json", "reload"]);
+    assert_eq!(wrong.code, 3, "{wrong:?}");
+    assert_eq!(wrong.json()["error"]["kind"], "config", "{wrong:?}");
+    let mut wire = Wire::greeted(&home.socket());
+    let refused = wire.call("config.reload", serde_json::json!({}))["error"].clone();
+    assert_eq!(refused["data"]["kind"], "config", "{refused}");
+    assert!(
+        refused["message"]
+            .as_str()
+            .unwrap()
+            .contains("not \"verbose\""),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn an_error_notices_a_file_that_was_not_read() {
+    let home = Home::new();
+    seed_session(&home).await;
+    let _daemon = home.start();
+    let ask = || home.hermesctl(&["handoff", "telegram", "--session", SESSION]);
+    let before = ask();
+    assert!(!before.stderr.contains("has not been read"), "{before:?}");
+    home.write(".config/hermesd/hermesd.toml", "[handoff]\nparallel = 3\n");
+    let after = ask();
+    assert_eq!(after.code, 3, "{after:?}");
+    let words = after
+        .stderr
+        .split("hint: hermesd.toml was changed at ")
+        .nth(1);
+    let words = words.unwrap_or_else(|| panic!("{after:?}"));
+    assert!(
+        words.ends_with(" and has not been read since: run `hermesctl reload`\n"),
+        "{after:?}"
+    );
+    assert_eq!(home.hermesctl(&["reload"]).code, 0);
+    let read = ask();
+    assert!(!read.stderr.contains("has not been read"), "{read:?}");
 }

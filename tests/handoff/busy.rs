@@ -28,7 +28,7 @@ fn hand_off(home: &Home, flags: &[&str]) -> Ran {
 fn refused(home: &Home, words: &str) {
     let ran = hand_off(home, &["--no-wait"]);
     assert_eq!(ran.code, 3, "{ran:?}");
-    for words in ["another program", words, "--wait", "--force"] {
+    for words in ["another program", words, "--after-turn", "--force"] {
         assert!(ran.stderr.contains(words), "{words}: {ran:?}");
     }
     let in_flight = home.hermesctl(&["--json", "handoffs", "list", "--in-flight"]);

@@ -360,7 +360,7 @@ async fn foreign_rows_for_platforms_that_are_off_or_unknown_fail_when_no_other_d
     seed_session(&home).await;
     let daemon = InProcess::start(&home, &GRACE).await;
     for (platform, reason) in [
-        ("discord", "not available"),
+        ("discord", "Discord is not set up yet"),
         ("carrier-pigeon", "no platform called"),
         ("", "no platform called"),
     ] {

@@ -68,7 +68,7 @@ async fn a_terminal_session_is_brought_to_a_chat_by_name() {
         said[0].contains("Which one?") && said[0].contains(SESSION),
         "{said:?}"
     );
-    assert!(said[1].contains("no session called"), "{said:?}");
+    assert!(said[1].contains("No session is called"), "{said:?}");
     assert!(
         said[2].contains("is here now, with its 4 messages"),
         "{said:?}"

@@ -42,7 +42,9 @@ impl Terminal {
         let (pty, pts) = blocking::open().expect("a pseudo-terminal");
         pty.resize(Size::new(rows, columns)).expect("a size");
         let found = tcgetattr(&pty).expect("the modes of a terminal");
-        command.env("TERM", "xterm-256color");
+        if command.get_envs().all(|(name, _)| name != "TERM") {
+            command.env("TERM", "xterm-256color");
+        }
         // With the terminal as the controlling one, so that its Ctrl-C and its end are signals.
         let child = blocking::Command::from(command).spawn(pts);
         let [rows, columns] = [rows, columns].map(|n| NonZeroU16::new(n).expect("some size"));

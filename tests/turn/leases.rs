@@ -117,7 +117,7 @@ async fn a_handoff_is_refused_during_the_turn_of_another_program_or_waits_for_it
         let ran = home.hermesctl(&words);
         assert_eq!(ran.code, 3, "{ran:?}");
         let pid = format!("process {} (cli)", taker.pid());
-        for words in ["another program is in the middle", &pid, "--wait"] {
+        for words in ["another program is in the middle", &pid, "--after-turn"] {
             assert!(ran.stderr.contains(words), "{words}: {ran:?}");
         }
     };

@@ -123,6 +123,10 @@ impl Agent for Acp {
         "acp"
     }
 
+    fn missing(&self) -> Option<String> {
+        self.program.missing()
+    }
+
     fn transcript_writer(&self, source: &str) -> TranscriptWriter {
         match source {
             OWN_SOURCE => TranscriptWriter::Agent,

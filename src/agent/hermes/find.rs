@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::agent::process::which;
+use crate::executable;
 
 pub fn python() -> Option<PathBuf> {
-    let program = which("hermes")?;
+    let program = executable::find("hermes")?;
     let program = program.canonicalize().unwrap_or(program);
     beside(&program).or_else(|| named_in(&program))
 }
@@ -19,7 +19,7 @@ fn beside(program: &Path) -> Option<PathBuf> {
         .join("pyvenv.cfg")
         .is_file()
         .then_some(())?;
-    which(directory.join("python").to_str()?)
+    executable::find(directory.join("python").to_str()?)
 }
 
 /// The interpreter that a script names in its first line.
@@ -31,5 +31,5 @@ fn named_in(program: &Path) -> Option<PathBuf> {
     if !interpreter.contains("python") {
         return None;
     }
-    which(interpreter)
+    executable::find(interpreter)
 }

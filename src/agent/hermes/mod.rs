@@ -105,6 +105,10 @@ impl Agent for Hermes {
         "hermes"
     }
 
+    fn missing(&self) -> Option<String> {
+        self.program.missing()
+    }
+
     fn transcript_writer(&self, _source: &str) -> TranscriptWriter {
         TranscriptWriter::Agent
     }

@@ -35,6 +35,8 @@ pub(super) struct Endpoint {
 enum Failure {
     /// May be retried, after the time that the endpoint asks for.
     Later(String, Option<Duration>),
+    /// The address refuses connections: no server runs there.
+    NobodyThere,
     /// The request may contain fields that this endpoint does not know.
     TooMuch(String),
     /// The endpoint accepts only text, and the request contains more.
@@ -101,6 +103,12 @@ impl Endpoint {
                     continue;
                 }
                 Err(Failure::Final(reason)) => return Err(reason),
+                Err(Failure::NobodyThere) if attempt == ATTEMPTS => {
+                    return Err(format!(
+                        "Nothing answers at the model's address (connection refused, {attempt} tries). Is the server running? Address: agents.openai.base_url"
+                    ));
+                }
+                Err(Failure::NobodyThere) => ("connection refused".to_owned(), None),
                 Err(Failure::Later(reason, retry_after)) => (reason, retry_after),
             };
             if attempt == ATTEMPTS || retry_after.is_some_and(|after| after > LONGEST_WAIT) {
@@ -133,8 +141,12 @@ impl Endpoint {
                 explain(e)
             )),
             false => {
+                let refused = e.is_connect() && is_refused(&e);
                 let why = self.redact(&explain(e));
-                Failure::Later(format!("the model cannot be reached: {why}"), None)
+                match refused {
+                    true => Failure::NobodyThere,
+                    false => Failure::Later(format!("the model cannot be reached: {why}"), None),
+                }
             }
         })?;
         let status = response.status();
@@ -157,6 +169,9 @@ impl Endpoint {
         let answered = self.answered(status, said);
         match status.as_u16() {
             401 | 403 => Failure::Final(format!("{answered}. Check agents.openai.api_key")),
+            404 if self.url.path() == "/chat/completions" => Failure::Final(format!(
+                "{answered}. Most servers want /v1: set agents.openai.base_url to the same address with /v1 at its end"
+            )),
             404 => Failure::Final(format!(
                 "{answered}. Check agents.openai.base_url and agents.openai.model"
             )),
@@ -186,6 +201,19 @@ impl Endpoint {
         }
         said
     }
+}
+
+/// Whether the cause of an error is that nobody listens at the address.
+fn is_refused(error: &reqwest::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// Whether a refusal is about pictures or content parts. There is no error code for that, and vendors use different

@@ -7,7 +7,7 @@ use crate::cli::CliError;
 use crate::cli::handoff::{self, WaitLimits};
 use crate::cli::output::{self, FAINT, Output};
 use crate::client::Client;
-use crate::config::Config;
+use crate::config::{Config, paths};
 use crate::domain::{HandoffState, RequestedVia};
 use crate::handoff::request::{self, HandoffWish};
 use crate::platform::{Platforms, local};
@@ -65,7 +65,10 @@ impl DirectBackend {
 impl Backend for DirectBackend {
     fn daemon(&self) -> Result<&Client, CliError> {
         Err(CliError::NoDaemon {
-            message: "this command needs a running daemon, and none serves this home".into(),
+            message: format!(
+                "hermesd is not running for {}",
+                paths::shown(&self.config.home)
+            ),
         })
     }
 

@@ -244,7 +244,7 @@ impl<'a> Screen<'a> {
 
     fn clear_waiting(&mut self) -> Result<(), CliError> {
         if std::mem::take(&mut self.waiting) {
-            self.out.raw("\r\u{1b}[K")?;
+            self.out.erase_passing()?;
         }
         Ok(())
     }

@@ -5,16 +5,20 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statvfs::statvfs;
+use nix::unistd::{AccessFlags, access};
 
 use crate::cli::CliError;
 use crate::client::Client;
 use crate::config::{Config, Origin, PlatformConfig, paths};
+use crate::executable;
 use crate::home_files::live_gateway;
 use crate::platform::Finding;
 use crate::store::{OpenMode, REBUILD, Store, StoreError};
 
 /// With fewer free bytes than this, the disk may soon be full.
 const LITTLE_SPACE: u64 = 200_000_000;
+/// With fewer, the next picture or transcript may not fit.
+const NEARLY_NONE: u64 = 20_000_000;
 
 /// Platforms that are off because their token is still a placeholder.
 pub(super) fn placeholders(config: &Config) -> Vec<Finding> {
@@ -175,20 +179,95 @@ pub(super) async fn database(config: &Config) -> (Vec<Finding>, bool) {
 }
 
 pub(super) fn disk(home: &Path) -> Vec<Finding> {
-    let Ok(disk) = statvfs(home) else {
+    let Some(disk) = existing(home).and_then(|path| statvfs(path).ok()) else {
         return Vec::new();
     };
     let free = disk.blocks_available() * disk.fragment_size();
-    let shown = format!("{} MB are free", free / 1_000_000);
-    vec![if free < LITTLE_SPACE {
-        Finding::doubtful(
+    let shown = format!("{} free", size(free));
+    let remedy = format!("free some space on the disk of {}", home.display());
+    vec![match free {
+        0..NEARLY_NONE => Finding::bad(
             "disk",
-            shown,
-            format!("free some space on the disk of {}", home.display()),
-        )
-    } else {
-        Finding::good("disk", shown)
+            format!("{shown}: soon no message can be stored"),
+            remedy,
+        ),
+        NEARLY_NONE..LITTLE_SPACE => Finding::doubtful("disk", shown, remedy),
+        LITTLE_SPACE.. => Finding::good("disk", shown),
     }]
+}
+
+/// A size for people (`83 GB`).
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000_000 => format!("{} MB", bytes / 1_000_000),
+        1_000_000_000..10_000_000_000 => format!("{:.1} GB", bytes as f64 / 1e9),
+        _ => format!("{} GB", bytes / 1_000_000_000),
+    }
+}
+
+/// Whether hermesd, started by this user, could keep its files in the home. Empty if it could.
+pub(super) fn unwritable(home: &Path) -> Vec<Finding> {
+    let shown = home.display();
+    let detail = match existing(home) {
+        Some(path) if !path.is_dir() => format!(
+            "{shown} cannot be created: {} is not a directory",
+            path.display()
+        ),
+        Some(path) => match access(path, AccessFlags::W_OK | AccessFlags::X_OK) {
+            Ok(()) => return Vec::new(),
+            Err(error) if path == home => {
+                format!("{shown} cannot be written: {}", error.desc())
+            }
+            Err(error) => format!(
+                "{shown} cannot be created in {}: {}",
+                path.display(),
+                error.desc()
+            ),
+        },
+        None => format!("{shown} cannot be created"),
+    };
+    let remedy = "choose another home with --home or HERMES_HOME, or let your user write there";
+    vec![Finding::bad("home", detail, remedy)]
+}
+
+/// The path itself, or the nearest directory above it that exists.
+fn existing(path: &Path) -> Option<&Path> {
+    path.ancestors()
+        .find(|path| path.symlink_metadata().is_ok())
+}
+
+/// Hooks whose program cannot be started. An event that no program hears of is lost.
+pub(super) fn hooks(config: &Config) -> Vec<Finding> {
+    let programs = config.hooks.programs.iter();
+    let finding = |(name, program): (&&str, &String)| {
+        let remedy = format!("correct hooks.{name}, or `chmod +x` the program");
+        Some(Finding::bad(
+            "hooks",
+            format!("{name}: {}", executable::missing(program)?),
+            remedy,
+        ))
+    };
+    programs.filter_map(finding).collect()
+}
+
+/// Programs of agents that cannot be started, for a home that no daemon has served yet.
+pub(super) fn agents(config: &Config) -> Vec<Finding> {
+    let first = |words: &Option<Vec<String>>| words.as_ref()?.first().cloned();
+    let python = config.agent.hermes_python.as_ref();
+    let programs = [
+        ("acp.command", first(&config.agent.acp)),
+        ("command.command", first(&config.agent.command)),
+        (
+            "hermes.python",
+            python.map(|path| path.display().to_string()),
+        ),
+    ];
+    let finding = |(key, program): (&str, Option<String>)| {
+        let why = executable::missing(&program?)?;
+        let remedy = format!("install it, or correct agents.{key}");
+        Some(Finding::bad("agent", why, remedy))
+    };
+    programs.into_iter().filter_map(finding).collect()
 }
 
 pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>) -> Vec<Finding> {
@@ -229,4 +308,20 @@ pub(super) fn daemon(config: &Config, daemon: &Result<Option<Client>, CliError>)
         ),
     });
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_people() {
+        for (bytes, words) in [
+            (4_194_304, "4 MB"),
+            (1_550_000_000, "1.6 GB"),
+            (83_412_000_000, "83 GB"),
+        ] {
+            assert_eq!(size(bytes), words);
+        }
+    }
 }

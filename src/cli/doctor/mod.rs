@@ -52,15 +52,19 @@ async fn check_all(
     let (found, database_opens) = host::database(config).await;
     report.add_all(found)?;
     report.add_all(host::disk(&config.home))?;
+    report.add_all(host::hooks(config))?;
     let daemon = find_daemon(config, target.socket_is_explicit).await;
     report.add_all(host::daemon(config, &daemon))?;
     let daemon = daemon.ok().flatten();
+    if daemon.is_none() {
+        report.add_all(host::unwritable(&config.home))?;
+    }
     report.add_all(unit::check(&paths::unit_of(&config.home), daemon.is_some()).await)?;
     report.add_all(profiles::check(config).await)?;
     match (&daemon, database_opens) {
         (Some(client), _) => ask_daemon(config, client, report).await,
         (None, true) => without_daemon(config, &target.overrides, report).await,
-        (None, false) => Ok(()),
+        (None, false) => report.add_all(host::agents(config)),
     }
 }
 
@@ -97,15 +101,31 @@ async fn ask_daemon(
         }
     }
     let agents: Vec<AgentView> = client.call(Call::AgentList(Nothing {})).await?;
-    report.add(default_agent(agents))
+    report.add_all(agent_findings(config, agents))
 }
 
-fn default_agent(agents: Vec<AgentView>) -> Finding {
-    match agents.into_iter().find(|agent| agent.default) {
-        Some(agent) if agent.ready => ready(&agent.name),
-        Some(agent) => not_ready(&agent.name, &agent.detail.unwrap_or_default()),
-        None => not_ready("agent", "no default agent is configured"),
-    }
+/// The default agent, and other agents that are configured but not ready.
+fn agent_findings(config: &Config, agents: Vec<AgentView>) -> Vec<Finding> {
+    let configured = |name: &str| match name {
+        "acp" => config.agent.acp.is_some(),
+        "command" => config.agent.command.is_some(),
+        "hermes" => config.agent.hermes_python.is_some(),
+        name => config.agent.by_platform.values().any(|agent| agent == name),
+    };
+    let finding = |agent: AgentView| {
+        let why = agent.detail.unwrap_or_default();
+        match (agent.default, agent.ready) {
+            (true, true) => Some(ready(&agent.name)),
+            (true, false) => Some(not_ready(&agent.name, &why)),
+            (false, false) if configured(&agent.name) => Some(Finding::bad(
+                "agent",
+                format!("{} is configured and is not ready: {why}", agent.name),
+                "see `hermesctl agents`",
+            )),
+            (false, _) => None,
+        }
+    };
+    agents.into_iter().filter_map(finding).collect()
 }
 
 /// Asks `hermesd diagnose`. A failure to ask is a finding too.
@@ -151,7 +171,7 @@ async fn diagnose(
         }
     }
     match process.ask(&DiagnoseRequest::Agents).await? {
-        DiagnoseAnswer::Agents { agents } => report.add(default_agent(agents)),
+        DiagnoseAnswer::Agents { agents } => report.add_all(agent_findings(config, agents)),
         _ => Err(unexpected()),
     }
 }
@@ -173,6 +193,13 @@ fn ready(agent: &str) -> Finding {
 fn not_ready(agent: &str, why: &str) -> Finding {
     let detail = format!("{agent} is the default and is not ready: {why}");
     Finding::bad("agent", detail, "see `hermesctl agents`")
+}
+
+fn counted(count: usize, what: &str) -> String {
+    match count {
+        1 => format!("1 {what}"),
+        _ => format!("{count} {what}s"),
+    }
 }
 
 fn from_view(view: FindingView) -> Finding {
@@ -224,14 +251,17 @@ impl Report<'_> {
             .value(&json!({"well": bad == 0, "findings": findings}))?;
         if bad > 0 {
             let error = CliError::Failed {
-                message: format!("{bad} checks failed"),
+                message: match doubtful {
+                    0 => format!("{}.", counted(bad, "problem")),
+                    n => format!("{}, {}.", counted(bad, "problem"), counted(n, "warning")),
+                },
                 hint: Some("the lines under each ✗ name the remedy".into()),
             };
             return Err(error.after_value(self.out));
         }
         self.out.line(match doubtful {
             0 => "\nEverything is in order.".to_owned(),
-            n => format!("\nEverything works. {n} findings with ! are worth a look."),
+            n => format!("\nEverything works, with {}: see !.", counted(n, "warning")),
         })
     }
 }

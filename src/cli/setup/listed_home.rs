@@ -3,10 +3,18 @@
 use super::{Guide, ask, server};
 use crate::cli::CliError;
 use crate::cli::diagnose_process::{DiagnoseProcess, unexpected};
-use crate::cli::output::BOLD;
+use crate::cli::output::{BOLD, Column};
 use crate::protocol::{
     DiagnoseAnswer, DiagnoseRequest, HomeChoice, HomeTrialView, PersonChoice, ServerChoice,
 };
+
+const CHATS: [Column; 5] = [
+    Column::whole(""),
+    Column::text("CHAT"),
+    Column::text("SERVER").goes(2),
+    Column::whole("KIND").goes(1),
+    Column::text("PERMISSIONS"),
+];
 
 /// A home that handoffs can go to.
 pub(super) struct TriedHome {
@@ -81,7 +89,10 @@ impl Guide<'_> {
         }
         let rows = servers.iter().enumerate();
         let rows = rows.map(|(at, server)| vec![(at + 1).to_string(), server.name.clone()]);
-        self.out.table(&["", "SERVER"], &rows.collect::<Vec<_>>())?;
+        self.out.table(
+            &[Column::whole(""), Column::text("SERVER")],
+            &rows.collect::<Vec<_>>(),
+        )?;
         let question = "The number of the server, or Enter to look again:";
         let chosen = ask::number(self.out, question, servers.len()).await?;
         Ok(chosen.and_then(|at| servers.get(at)))
@@ -126,8 +137,7 @@ impl Guide<'_> {
                 "The bot sees no channel on {name} that can be the home: let it view one."
             ))?;
         }
-        self.out
-            .table(&["", "CHAT", "SERVER", "KIND", "PERMISSIONS"], &rows)?;
+        self.out.table(&CHATS, &rows)?;
         let question = "The number of the home channel, or Enter to look again:";
         let chosen = ask::number(self.out, question, homes.len()).await?;
         Ok(chosen.map(|at| homes.swap_remove(at)))

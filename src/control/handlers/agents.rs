@@ -18,7 +18,10 @@ pub(super) fn list(context: &ControlContext) -> Answer {
 pub fn agent_views(agents: &Agents) -> Vec<AgentView> {
     let view = |(name, state): (&str, &AgentState)| {
         let (ready, detail) = match state {
-            AgentState::Ready(agent) => (Some(agent), None),
+            AgentState::Ready(agent) => match agent.missing() {
+                None => (Some(agent), None),
+                Some(why) => (None, Some(why)),
+            },
             AgentState::Missing(why) => (None, Some(why.clone())),
         };
         AgentView {

@@ -51,6 +51,7 @@ pub(super) async fn perform(
         )),
         Call::Status(_) => status::status(context).await,
         Call::Metrics(_) => status::metrics(context),
+        Call::ConfigReload(_) => status::reload(context).await,
         Call::PlatformList(_) => status::platforms(context),
         Call::PlatformExamine(wish) => status::examine(context, &wish.platform).await,
         Call::AgentList(_) => agents::list(context),
@@ -89,6 +90,7 @@ fn begins_work(call: &Call) -> bool {
     matches!(
         call,
         Call::AgentTest(_)
+            | Call::ConfigReload(_)
             | Call::ChatOpen(_)
             | Call::ChatSay(_)
             | Call::HandoffRequest(_)

@@ -1,15 +1,20 @@
-//! Handles `hello`, `status`, `metrics`, `platform.list` and `platform.examine`.
+//! Handles `hello`, `status`, `metrics`, `config.reload`, `platform.list` and `platform.examine`.
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
-use crate::config::paths;
+use tokio::sync::oneshot;
+
+use crate::config::{Config, paths};
 use crate::control::ControlContext;
 use crate::control::handlers::{Answer, answer, refused};
 use crate::domain::RefusalKind;
 use crate::protocol::{
-    Hello, HelloView, MetricsView, PROTOCOL, PlatformView, RpcError, StatusView, code,
+    Hello, HelloView, MetricsView, PROTOCOL, PlatformView, RpcError, StatusView, UnreadFileView,
+    code,
 };
+use crate::sessions::{RequestError, stopping};
 use crate::views;
 
 pub(in crate::control) fn hello(context: &ControlContext, hello: &Hello) -> Answer {
@@ -54,7 +59,39 @@ pub(super) async fn status(context: &ControlContext) -> Answer {
         turns_running: context.turns.locks.count(),
         connections: context.connections.load(Ordering::Relaxed),
         platforms: platform_views(context),
+        unread: unread(context),
     })
+}
+
+/// The configuration files that were changed after the daemon read them.
+fn unread(context: &ControlContext) -> Vec<UnreadFileView> {
+    let files = context.reload.files.get();
+    let seconds = |time: SystemTime| {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH);
+        since.map_or(0.0, |since| since.as_secs_f64())
+    };
+    let view = |(path, changed): (&Path, Option<SystemTime>)| UnreadFileView {
+        path: path.display().to_string(),
+        changed_at: changed.map(seconds),
+    };
+    Config::unread(&files).into_iter().map(view).collect()
+}
+
+pub(super) async fn reload(context: &ControlContext) -> Answer {
+    let (sender, outcome) = oneshot::channel();
+    let asked = context.reload.requests.send(sender).await;
+    match asked.ok().map(|()| outcome) {
+        Some(outcome) => match outcome.await {
+            Ok(Ok(reloaded)) => answer(&reloaded),
+            Ok(Err(why)) => Err(refused(
+                RefusalKind::Config,
+                format!("The configuration is wrong, and nothing was changed: {why}"),
+                "correct it: `hermesd --check-config` shows the settings in effect",
+            )),
+            Err(_) => Err(RequestError::from(stopping()).into()),
+        },
+        None => Err(RequestError::from(stopping()).into()),
+    }
 }
 
 pub(super) fn metrics(context: &ControlContext) -> Answer {

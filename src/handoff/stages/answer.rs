@@ -41,7 +41,7 @@ pub(in crate::handoff) async fn run(
         },
     };
     let (mut session, mut transcript) = briefing(context, id).await?;
-    let notice = notice(&session.name(), &claim.handoff);
+    let notice = notice(&claim.session_name, &claim.handoff);
     let platform = &claim.handoff.platform;
     let (agent, transcript_writer) = context
         .turns
