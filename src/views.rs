@@ -32,6 +32,7 @@ pub fn session(session: &Session) -> SessionView {
         title: s.title,
         source: s.source,
         model: s.model,
+        cwd: s.cwd,
         started_at: s.started_at,
         ended_at: s.ended_at,
         end_reason: s.end_reason,

@@ -4,6 +4,7 @@ pub mod acp;
 mod attachment_content;
 mod choose;
 pub mod command;
+pub mod directory;
 pub mod echo;
 pub mod hermes;
 pub mod openai;
@@ -66,6 +67,11 @@ pub trait Agent: Send + Sync {
     /// The model, if it is known before the turn.
     fn model(&self) -> Option<String> {
         None
+    }
+
+    /// Whether the agent works with files. It then works in the directory of the session.
+    fn works_in_directory(&self) -> bool {
+        false
     }
 
     /// Who writes the rows of a turn (message and reply) into the transcript of a session from `source`.

@@ -4,8 +4,8 @@
 
 use super::backend::Target;
 use super::output::{FAINT, Output};
-use super::{CliError, chat, terminal};
-use crate::protocol::{ChatOpen, ResumedView};
+use super::{CliError, chat};
+use crate::protocol::ResumedView;
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -30,11 +30,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: ResumeArgs) -> Resu
     if let Some(platform) = &resumed.came_from {
         out.line(out.styled(FAINT, &format!("Brought back from {platform}.")))?;
     }
-    let wish = ChatOpen {
-        session: Some(resumed.session.id),
-        tty: terminal::tty(),
-        ..ChatOpen::default()
-    };
+    let wish = chat::opening(Some(resumed.session.id))?;
     chat::converse(backend, &config, out, wish).await
 }
 

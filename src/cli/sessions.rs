@@ -169,6 +169,7 @@ async fn show(backend: &dyn Backend, out: &Output, name: String) -> Result<(), C
     out.line(format!("messages  {}", session.message_count))?;
     for (name, value) in [
         ("model", &session.model),
+        ("works in", &session.cwd),
         ("bound to", &session.session_key),
         ("handoff", &session.handoff_state),
         ("to", &session.handoff_platform),

@@ -4,6 +4,7 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
     AmbiguousSession,
+    BadDirectory,
     BrokenOff,
     Database,
     DatabaseBusy,
@@ -15,6 +16,7 @@ pub enum RefusalKind {
     Moved,
     NoAgent,
     NoAnswer,
+    NoDirectory,
     NoHomeChannel,
     NoQuestion,
     NoSuchCode,
@@ -38,8 +40,9 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
-    pub const ALL: [RefusalKind; 32] = [
+    pub const ALL: [RefusalKind; 34] = [
         RefusalKind::AmbiguousSession,
+        RefusalKind::BadDirectory,
         RefusalKind::BrokenOff,
         RefusalKind::Database,
         RefusalKind::DatabaseBusy,
@@ -51,6 +54,7 @@ impl RefusalKind {
         RefusalKind::Moved,
         RefusalKind::NoAgent,
         RefusalKind::NoAnswer,
+        RefusalKind::NoDirectory,
         RefusalKind::NoHomeChannel,
         RefusalKind::NoQuestion,
         RefusalKind::NoSuchCode,
@@ -77,6 +81,7 @@ impl RefusalKind {
     pub fn as_str(self) -> &'static str {
         match self {
             RefusalKind::AmbiguousSession => "ambiguous_session",
+            RefusalKind::BadDirectory => "bad_directory",
             RefusalKind::BrokenOff => "broken_off",
             RefusalKind::Database => "database",
             RefusalKind::DatabaseBusy => "database_busy",
@@ -88,6 +93,7 @@ impl RefusalKind {
             RefusalKind::Moved => "moved",
             RefusalKind::NoAgent => "no_agent",
             RefusalKind::NoAnswer => "no_answer",
+            RefusalKind::NoDirectory => "no_directory",
             RefusalKind::NoHomeChannel => "no_home_channel",
             RefusalKind::NoQuestion => "no_question",
             RefusalKind::NoSuchCode => "no_such_code",

@@ -16,6 +16,8 @@ pub struct Session {
     pub source: String,
     pub title: Option<String>,
     pub model: Option<String>,
+    /// The directory that agents work in, as an absolute path.
+    pub cwd: Option<String>,
     /// Set only by `Store::briefing`, for turns.
     pub system_prompt: Option<String>,
     pub session_key: Option<String>,
@@ -38,6 +40,7 @@ impl Session {
             source: "cli".to_owned(),
             title: None,
             model: None,
+            cwd: None,
             system_prompt: None,
             session_key: None,
             chat_id: None,

@@ -303,6 +303,12 @@ pub struct ChatOpen {
     /// The terminal of the user, for handoffs that name no session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<String>,
+    /// The current directory of the user, as an absolute path. The session works there, unless it has a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Moves a session that has a directory to `cwd`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub here: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

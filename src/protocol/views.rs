@@ -131,6 +131,9 @@ pub struct SessionView {
     pub source: String,
     /// The model that answered last.
     pub model: Option<String>,
+    /// The directory that its agent works in.
+    #[serde(default)]
+    pub cwd: Option<String>,
     /// When it began.
     pub started_at: f64,
     /// When it ended. Null while it is live.

@@ -86,7 +86,7 @@ pub use routing::Bound;
 pub use schema::HERMES_SCHEMA_VERSION;
 pub use search::Hit;
 pub use sessions::{SessionFilter, SessionMatch};
-pub use terminals::{Candidate, Terminal, TypedMessage};
+pub use terminals::{Candidate, NewTerminalSession, Terminal, TypedMessage, WorkingDirectory};
 pub use turn_leases::{HeldBy, RENEW_EVERY, TurnLease};
 pub use turns::{INTERRUPTED, TurnEnd, TurnStart};
 

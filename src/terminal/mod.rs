@@ -56,6 +56,8 @@ pub struct AttachedTerminal {
     tty: Option<String>,
     /// The agent chosen for a session that has no row yet, and so cannot store it.
     agent: Option<String>,
+    /// The directory of such a session.
+    cwd: Option<String>,
     /// Whether the session has a row. An untitled session gets it with its first message, so that an unused terminal
     /// leaves nothing behind.
     has_row: tokio::sync::Mutex<bool>,
@@ -81,6 +83,7 @@ impl AttachedTerminal {
         session_id: String,
         tty: Option<String>,
         agent: Option<String>,
+        cwd: Option<String>,
         has_row: bool,
     ) -> Arc<AttachedTerminal> {
         Arc::new(AttachedTerminal {
@@ -88,6 +91,7 @@ impl AttachedTerminal {
             session_id: Mutex::new(session_id),
             tty,
             agent,
+            cwd,
             has_row: tokio::sync::Mutex::new(has_row),
             turn: Mutex::default(),
             leaving: AtomicBool::new(false),

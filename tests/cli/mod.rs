@@ -4,6 +4,7 @@ pub mod chat;
 mod chat_left;
 mod commands;
 mod completions;
+mod directories;
 mod doctor;
 mod edges;
 mod logs;

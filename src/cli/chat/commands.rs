@@ -2,11 +2,11 @@
 
 use super::{Chat, Next, Sent};
 use crate::cli::handoff::{self, WaitLimits};
-use crate::cli::{CliError, sessions, terminal};
+use crate::cli::{CliError, sessions};
 use crate::domain::slash_command::{self, Command, Place};
 use crate::protocol::{
-    Call, ChatOpen, ChatView, HandoffRequest, HandoffView, ResumedView, SessionRename,
-    SessionResume, SessionView,
+    Call, ChatView, HandoffRequest, HandoffView, ResumedView, SessionRename, SessionResume,
+    SessionView,
 };
 
 /// The number of sessions that /sessions lists.
@@ -103,11 +103,7 @@ impl Chat<'_> {
 
     /// Continues with another session. The present one ends.
     async fn open(&mut self, session: Option<String>) -> Result<(), CliError> {
-        let wish = ChatOpen {
-            session,
-            tty: terminal::tty(),
-            ..ChatOpen::default()
-        };
+        let wish = super::opening(session)?;
         let opened: ChatView = self.client.call(Call::ChatOpen(wish)).await?;
         self.session = opened.session.clone();
         self.spoken = opened.resumed;

@@ -45,17 +45,36 @@ pub struct ChatArgs {
     /// The agent that answers in this session from now on: see `hermesctl agents`.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
+    /// Move the session to the current directory. Without this option, it stays in the directory that it has.
+    #[arg(long, requires = "resume")]
+    pub here: bool,
 }
 
 pub(super) async fn run(target: &Target, out: &Output, args: ChatArgs) -> Result<(), CliError> {
     let (config, backend) = target.open().await?;
     let wish = ChatOpen {
-        session: args.resume,
         title: args.title,
         agent: args.agent,
-        tty: terminal::tty(),
+        here: args.here,
+        ..opening(args.resume)?
     };
     converse(backend.as_ref(), &config, out, wish).await
+}
+
+/// The request to open a session in this terminal.
+pub(super) fn opening(session: Option<String>) -> Result<ChatOpen, CliError> {
+    let here = terminal::directory();
+    // A session that exists may have a directory.
+    let cwd = match &session {
+        Some(_) => here.ok(),
+        None => Some(here?),
+    };
+    Ok(ChatOpen {
+        session,
+        tty: terminal::tty(),
+        cwd,
+        ..ChatOpen::default()
+    })
 }
 
 /// Opens a session and talks in it.
@@ -348,7 +367,19 @@ impl Chat<'_> {
                 self.recall(message)?;
             }
         }
-        self.note(&format!("{name}: /help lists the commands, Ctrl-D leaves."))
+        self.note(&format!("{name}: /help lists the commands, Ctrl-D leaves."))?;
+        self.show_directory(&opened.session)
+    }
+
+    /// Says where the agent works, if that is not here.
+    fn show_directory(&self, session: &SessionView) -> Result<(), CliError> {
+        match &session.cwd {
+            Some(cwd) if terminal::directory().ok().as_ref() != Some(cwd) => {
+                let text = format!("This session works in {cwd}, not in the current directory.");
+                self.out.line(self.out.styled(FAINT, &text))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Prints an earlier message.

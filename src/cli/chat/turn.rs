@@ -261,6 +261,8 @@ impl<'a> Screen<'a> {
     fn finish(mut self, turn: &ChatTurnView) -> Result<(), CliError> {
         self.out.value(turn)?;
         match turn.reply.strip_prefix(self.shown.as_str()) {
+            // The daemon stores a reply without the white space at its end.
+            None if self.shown.trim_end() == turn.reply => {}
             Some(rest) => {
                 let rest = rest.to_owned();
                 self.show(&rest)?;

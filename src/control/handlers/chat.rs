@@ -53,6 +53,8 @@ pub(super) async fn open(context: &ControlContext, slot: &TerminalSlot, wish: Ch
             title: wish.title,
             agent: wish.agent,
             tty: wish.tty,
+            cwd: wish.cwd,
+            here: wish.here,
             at: attached.clone(),
         })
         .await?;
