@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::clock;
-use crate::domain::Question;
 use crate::domain::{Handoff, HandoffStage, HandoffState};
+use crate::domain::{Question, ToolReport};
 use crate::journal_ids;
 
 /// How many events a listener may fall behind before it loses some.
@@ -61,6 +61,12 @@ pub enum Event {
         session_id: String,
         turn: u64,
         text: String,
+    },
+    /// The agent begins to use a tool, or has used it.
+    TurnTool {
+        session_id: String,
+        turn: u64,
+        report: ToolReport,
     },
     TurnEnded {
         session_id: String,

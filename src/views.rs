@@ -336,6 +336,19 @@ pub fn event(published: &PublishedEvent) -> EventView {
             turn,
             text,
         },
+        Event::TurnTool {
+            session_id,
+            turn,
+            report,
+        } => EventKind::TurnTool {
+            session: session_id,
+            turn,
+            call: report.id,
+            name: report.name,
+            what: report.what,
+            state: report.state.as_str().to_owned(),
+            seconds: report.took,
+        },
         Event::TurnEnded {
             session_id,
             turn,

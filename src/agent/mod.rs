@@ -19,7 +19,7 @@ pub use process::Program;
 
 use crate::domain::transcript::Transcript;
 use crate::domain::{Attachment, Session};
-use crate::domain::{Question, QuestionAnswer, Reply, TranscriptWriter};
+use crate::domain::{Question, QuestionAnswer, Reply, ToolReport, TranscriptWriter};
 
 /// The session id of a probe. No row has it.
 pub const PROBE: &str = "probe";
@@ -55,6 +55,9 @@ pub trait Sink: Send + Sync {
 
     /// Reports activity that is not part of the reply: a tool at work, a thought.
     fn alive(&self);
+
+    /// Reports the begin or the end of a tool. It is activity too.
+    fn tool(&self, report: ToolReport);
 
     /// Asks the person, and waits for the answer until the time limit for answers.
     async fn ask(&self, question: Question) -> QuestionAnswer;

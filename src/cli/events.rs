@@ -141,6 +141,17 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
         EventKind::TurnDelta { session, text, .. } => {
             format!("turn of {session}: {}", text.trim_end())
         }
+        EventKind::TurnTool {
+            session,
+            name,
+            what,
+            state,
+            ..
+        } => format!(
+            "turn of {session}: {} {} {state}",
+            visible(name),
+            visible(what)
+        ),
         EventKind::TurnEnded { session, error, .. } => {
             format!(
                 "turn of {session} ended{}",

@@ -21,7 +21,6 @@ pub struct ResumeArgs {
 
 pub(super) async fn run(target: &Target, out: &Output, args: ResumeArgs) -> Result<(), CliError> {
     let (config, backend) = target.open().await?;
-    let backend = backend.as_ref();
     let resumed = backend.resume(args.session).await?;
     let stay = args.no_chat || out.is_json() || !chat::is_terminal();
     if stay || backend.daemon().is_err() {
@@ -31,7 +30,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: ResumeArgs) -> Resu
         out.line(out.styled(FAINT, &format!("Brought back from {platform}.")))?;
     }
     let wish = chat::opening(Some(resumed.session.id))?;
-    chat::converse(backend, &config, out, wish).await
+    chat::converse(target, backend, &config, out, wish).await
 }
 
 fn report(out: &Output, resumed: &ResumedView) -> Result<(), CliError> {

@@ -407,6 +407,22 @@ pub enum EventKind {
         turn: u64,
         text: String,
     },
+    /// The agent uses a tool: once when that begins, once when it ends. Not every agent reports its tools.
+    #[serde(rename = "turn.tool")]
+    TurnTool {
+        session: String,
+        turn: u64,
+        /// The agent's id of this use.
+        call: String,
+        /// The tool.
+        name: String,
+        /// What the tool works on, in one line.
+        what: String,
+        /// `running`, `completed` or `failed`.
+        state: String,
+        /// How long it took, at the end.
+        seconds: Option<f64>,
+    },
     /// The agent has replied or failed.
     #[serde(rename = "turn.ended")]
     TurnEnded {
@@ -520,6 +536,7 @@ impl EventKind {
             | EventKind::TurnWaiting { session, .. }
             | EventKind::TurnStarted { session, .. }
             | EventKind::TurnDelta { session, .. }
+            | EventKind::TurnTool { session, .. }
             | EventKind::TurnEnded { session, .. }
             | EventKind::TurnQuestion { session, .. }
             | EventKind::TurnQuestionClosed { session, .. }
@@ -540,6 +557,7 @@ impl EventKind {
             EventKind::TurnWaiting { .. } => "turn.waiting",
             EventKind::TurnStarted { .. } => "turn.started",
             EventKind::TurnDelta { .. } => "turn.delta",
+            EventKind::TurnTool { .. } => "turn.tool",
             EventKind::TurnEnded { .. } => "turn.ended",
             EventKind::TurnQuestion { .. } => "turn.question",
             EventKind::TurnQuestionClosed { .. } => "turn.question_closed",

@@ -2,6 +2,7 @@
 
 pub mod chat;
 mod chat_left;
+mod chat_terminal;
 mod commands;
 mod completions;
 mod directories;

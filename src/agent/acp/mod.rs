@@ -251,10 +251,10 @@ impl AcpTurn<'_> {
                 self.sink.push(&words);
             }
             Update::Life => self.sink.alive(),
-            Update::Tool(call) => {
-                self.calls.receive(*call);
-                self.sink.alive();
-            }
+            Update::Tool(call) => match self.calls.receive(*call) {
+                Some(report) => self.sink.tool(report),
+                None => self.sink.alive(),
+            },
             Update::Permission(request, responder) => {
                 let call = self.calls.about(&request.tool_call);
                 let outcome = tokio::select! {

@@ -5,6 +5,7 @@ mod backend;
 mod find;
 mod images;
 mod sessions;
+mod tools;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::domain::transcript::{HIDDEN, Role, Transcript};
 use crate::domain::{Question, QuestionAnswer, QuestionPart, Reply, Usage};
 use backend::{HermesEvent, HermesProcess, Listening};
 use sessions::{Open, Slot};
+use tools::Tools;
 
 /// Hermes waits at least this long for an approval.
 const PENDING: Duration = Duration::from_secs(55);
@@ -190,6 +192,7 @@ impl Agent for Hermes {
         };
         // The end of the time that an interrupted turn has.
         let mut deadline = None;
+        let mut tools = Tools::default();
         let outcome = loop {
             let timed_out = async {
                 match deadline {
@@ -214,8 +217,16 @@ impl Agent for Hermes {
             if !ours {
                 continue;
             }
-            if let Some(outcome) =
-                receive(&backend, &live, sink, cancel, &event, &mut events).await?
+            if let Some(outcome) = receive(
+                &backend,
+                &live,
+                sink,
+                cancel,
+                &event,
+                &mut events,
+                &mut tools,
+            )
+            .await?
             {
                 break outcome;
             }
@@ -273,6 +284,7 @@ async fn receive(
     cancel: &CancellationToken,
     event: &HermesEvent,
     events: &mut Listening,
+    tools: &mut Tools,
 ) -> Result<Option<Result<Reply, AgentError>>, AgentError> {
     let payload = &event.payload;
     let text = |name: &str| payload[name].as_str().unwrap_or_default();
@@ -322,7 +334,10 @@ async fn receive(
             let answer = json!({"session_id": live, "request_id": payload["request_id"], name: ""});
             backend.call(method, answer).await?;
         }
-        _ => sink.alive(),
+        kind => match tools.receive(kind, payload) {
+            Some(report) => sink.tool(report),
+            None => sink.alive(),
+        },
     }
     Ok(None)
 }

@@ -4,29 +4,36 @@
 //! is the keyboard and the screen.
 
 mod commands;
+mod completing;
 mod editor;
 mod input;
 mod question;
+mod reconnect;
+mod screen;
+mod signals;
 mod turn;
 
 use std::collections::VecDeque;
-
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::rc::Rc;
 
 use super::backend::{Backend, Target};
 use super::markdown::Markdown;
 use super::output::{self, BOLD, FAINT, Output};
+use super::visible::visible;
 use super::{CliError, sessions, terminal};
-use crate::client::{Client, News};
+use crate::client::News;
 use crate::config::Config;
 use crate::domain::slash_command::{self, ParsedInput, Place};
 use crate::protocol::{
     Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
     SessionView, TranscriptWish,
 };
+use completing::PromptMark;
 use editor::InputEvent;
 use input::Input;
 pub(super) use input::is_terminal;
+use question::OpenQuestion;
+use signals::{Ended, Sent, Signals};
 
 /// The number of messages that are shown of a resumed session.
 const RECALLED: usize = 10;
@@ -58,7 +65,7 @@ pub(super) async fn run(target: &Target, out: &Output, args: ChatArgs) -> Result
         here: args.here,
         ..opening(args.resume)?
     };
-    converse(backend.as_ref(), &config, out, wish).await
+    converse(target, backend, &config, out, wish).await
 }
 
 /// The request to open a session in this terminal.
@@ -79,18 +86,24 @@ pub(super) fn opening(session: Option<String>) -> Result<ChatOpen, CliError> {
 
 /// Opens a session and talks in it.
 pub(super) async fn converse(
-    backend: &dyn Backend,
+    target: &Target,
+    backend: Box<dyn Backend>,
     config: &Config,
     out: &Output,
     wish: ChatOpen,
 ) -> Result<(), CliError> {
-    let client = backend.daemon()?;
-    let opened: ChatView = client.call(Call::ChatOpen(wish)).await?;
+    let call = Call::ChatOpen(wish.clone());
+    let opened: ChatView = backend.daemon()?.call(call).await?;
     let mut chat = Chat {
-        backend,
-        client,
+        target,
+        backend: backend.into(),
         config,
         out,
+        wish: ChatOpen {
+            title: None,
+            here: false,
+            ..wish
+        },
         session: opened.session.clone(),
         spoken: opened.resumed,
         input: Input::open(out),
@@ -108,10 +121,13 @@ pub(super) async fn converse(
 }
 
 struct Chat<'a> {
-    backend: &'a dyn Backend,
-    client: &'a Client,
+    target: &'a Target,
+    /// Replaced when the daemon comes back.
+    backend: Rc<dyn Backend>,
     config: &'a Config,
     out: &'a Output,
+    /// The request that opened the first session.
+    wish: ChatOpen,
     session: SessionView,
     /// Whether the session has messages, so that it can be resumed.
     spoken: bool,
@@ -122,7 +138,7 @@ struct Chat<'a> {
     /// Ctrl-Cs in a row.
     interrupts: usize,
     /// The open questions of the agent.
-    asked: Vec<String>,
+    asked: Vec<OpenQuestion>,
     /// The exit code of the last error, if the input is not a terminal.
     failed: Option<u8>,
 }
@@ -154,7 +170,9 @@ impl Chat<'_> {
 
     /// Waits for the next line, a signal, or an event.
     async fn wait(&mut self) -> Result<Next, CliError> {
-        self.input.offer(self.client).await;
+        let backend = self.backend.clone();
+        let client = backend.daemon()?;
+        self.input.offer(client).await;
         loop {
             tokio::select! {
                 event = self.input.line() => return match event {
@@ -170,6 +188,7 @@ impl Chat<'_> {
                         self.queued.push_back(line);
                         Ok(Next::Continue)
                     }
+                    InputEvent::Answering => Ok(Next::Continue),
                     InputEvent::Interrupt => self.interrupted_at_prompt(),
                     InputEvent::End => Ok(Next::Leave),
                 },
@@ -177,8 +196,8 @@ impl Chat<'_> {
                     Sent::Interrupt => self.interrupted_at_prompt(),
                     Sent::End(ended) => self.end_by(ended).await,
                 },
-                news = self.client.news() => match news {
-                    None => return Err(self.lost()),
+                news = client.news() => match news {
+                    None => return self.reconnect().await,
                     Some(news) => self.show_event(&news)?,
                 },
             }
@@ -210,8 +229,14 @@ impl Chat<'_> {
             }
             ParsedInput::Command(command, rest) => {
                 let rest = rest.to_owned();
-                let next = self.perform(command, &rest).await;
-                self.continue_after(next)
+                match self.perform(command, &rest).await {
+                    Err(CliError::NoDaemon { .. }) => {
+                        let next = self.reconnect().await?;
+                        self.queued.push_front(line);
+                        Ok(next)
+                    }
+                    next => self.continue_after(next),
+                }
             }
         }
     }
@@ -246,9 +271,10 @@ impl Chat<'_> {
     /// Leaves after the daemon has finalised the session.
     async fn leave(&mut self) -> Result<(), CliError> {
         let id = self.session.id.clone();
-        let _: serde_json::Value = self.client.call(Call::ChatLeave(Nothing {})).await?;
-        let kept: Result<SessionView, _> = self
-            .client
+        let backend = self.backend.clone();
+        let client = backend.daemon()?;
+        let _: serde_json::Value = client.call(Call::ChatLeave(Nothing {})).await?;
+        let kept: Result<SessionView, _> = client
             .call(Call::SessionShow(crate::protocol::SessionName {
                 session: id,
             }))
@@ -276,7 +302,8 @@ impl Chat<'_> {
     /// Leaves because of a signal. The daemon stores the part of the reply that it has.
     async fn end_by(&mut self, signal: Ended) -> Result<Next, CliError> {
         let leave = self
-            .client
+            .backend
+            .daemon()?
             .call::<serde_json::Value>(Call::ChatLeave(Nothing {}));
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), leave).await;
         Err(CliError::Reported {
@@ -306,7 +333,14 @@ impl Chat<'_> {
         let width = self.input.is_interactive().then(|| self.out.width());
         if let Some(text) = question::update(&event.event, &mut self.asked, width) {
             self.out.value(&event.event)?;
-            return self.out.line(self.out.styled(BOLD, &format!("\n{text}")));
+            self.input.mark(match self.asked.is_empty() {
+                true => PromptMark::Usual,
+                false => PromptMark::Asked,
+            });
+            let expected = self.asked.first().map(|asked| asked.prompt.trim_end());
+            let expected = expected.map(|prompt| format!("\n{prompt}"));
+            let text = format!("{text}{}", expected.unwrap_or_default());
+            return self.tell(&self.out.styled(BOLD, &text));
         }
         let moved_to = match &event.event {
             EventKind::SessionMoved { to, .. } if to != crate::domain::TERMINAL => to,
@@ -316,8 +350,16 @@ impl Chat<'_> {
             _ => return Ok(()),
         };
         let text =
-            format!("\nThis session is on {moved_to} now. /resume brings it back, /quit leaves.");
-        self.out.line(self.out.styled(BOLD, &text))
+            format!("This session is on {moved_to} now. /resume brings it back, /quit leaves.");
+        self.tell(&self.out.styled(BOLD, &text))
+    }
+
+    /// Prints lines between turns. If the prompt is on the screen, it is drawn again below them.
+    fn tell(&self, text: &str) -> Result<(), CliError> {
+        match self.input.print_above(&format!("{}\n", visible(text))) {
+            true => Ok(()),
+            false => self.out.line(text),
+        }
     }
 
     /// Subscribes to the events of this session.
@@ -327,7 +369,8 @@ impl Chat<'_> {
             topics: topics.into(),
             session: Some(self.session.id.clone()),
         };
-        let _: serde_json::Value = self.client.call(Call::EventsSubscribe(wish)).await?;
+        let call = Call::EventsSubscribe(wish);
+        let _: serde_json::Value = self.backend.daemon()?.call(call).await?;
         Ok(())
     }
 
@@ -358,7 +401,7 @@ impl Chat<'_> {
                 last: Some(RECALLED),
                 ..TranscriptWish::default()
             };
-            let past = sessions::whole(self.backend, &wish).await?;
+            let past = sessions::whole(self.backend.as_ref(), &wish).await?;
             if past.earlier {
                 let count = opened.session.message_count;
                 self.note(&format!("… {count} messages in all"))?;
@@ -397,54 +440,5 @@ impl Chat<'_> {
         let text = rows.push(text) + &rows.finish();
         text.lines()
             .try_for_each(|row| self.out.line(self.out.styled(FAINT, row)))
-    }
-}
-
-/// The signals that a terminal sends.
-struct Signals {
-    interrupt: Signal,
-    hangup: Signal,
-    terminate: Signal,
-}
-
-enum Sent {
-    Interrupt,
-    End(Ended),
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Ended {
-    Hangup,
-    Terminate,
-}
-
-impl Ended {
-    /// The exit code that a shell reports for the signal.
-    fn code(self) -> u8 {
-        match self {
-            Ended::Hangup => 129,
-            Ended::Terminate => 143,
-        }
-    }
-}
-
-impl Signals {
-    fn new() -> Result<Signals, CliError> {
-        let open =
-            |kind| signal(kind).map_err(|e| CliError::Other(format!("cannot handle signals: {e}")));
-        Ok(Signals {
-            interrupt: open(SignalKind::interrupt())?,
-            hangup: open(SignalKind::hangup())?,
-            terminate: open(SignalKind::terminate())?,
-        })
-    }
-
-    async fn next(&mut self) -> Sent {
-        tokio::select! {
-            Some(()) = self.interrupt.recv() => Sent::Interrupt,
-            Some(()) = self.hangup.recv() => Sent::End(Ended::Hangup),
-            Some(()) = self.terminate.recv() => Sent::End(Ended::Terminate),
-            else => std::future::pending().await,
-        }
     }
 }
