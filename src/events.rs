@@ -28,6 +28,8 @@ pub enum Event {
         session_id: String,
         platform: String,
         stage: HandoffStage,
+        /// Why there is no thread, with the stage `threaded`.
+        no_thread: Option<String>,
     },
     /// A handoff waits before it can go on to its next stage. Published when the wait begins.
     HandoffWaiting {
@@ -104,6 +106,13 @@ pub enum Event {
         resumed: bool,
     },
     /// A conversation moved without a handoff.
+    /// Another session has taken the place of this one in its chat.
+    SessionReplaced {
+        session_id: String,
+        platform: String,
+        /// The other session.
+        by: String,
+    },
     SessionMoved {
         session_id: String,
         /// A platform, or `terminal`.

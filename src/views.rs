@@ -284,11 +284,13 @@ pub fn event(published: &PublishedEvent) -> EventView {
             session_id,
             platform,
             stage,
+            no_thread,
         } => EventKind::HandoffStage {
             id,
             session: session_id,
             platform,
             stage: stage.as_str().to_owned(),
+            no_thread,
         },
         Event::HandoffWaiting {
             id,
@@ -402,6 +404,15 @@ pub fn event(published: &PublishedEvent) -> EventView {
             platform,
             model,
             resumed,
+        },
+        Event::SessionReplaced {
+            session_id,
+            platform,
+            by,
+        } => EventKind::SessionReplaced {
+            session: session_id,
+            platform,
+            by,
         },
         Event::SessionMoved { session_id, to } => EventKind::SessionMoved {
             session: session_id,

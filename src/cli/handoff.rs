@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::args::time;
 use super::backend::Target;
 use super::output::{FAINT, GOOD, Output};
-use super::{CliError, terminal};
+use super::setup::ask;
+use super::{CliError, chat, terminal};
 use crate::client::{Client, ClientError, News};
 use crate::config::Config;
 use crate::domain::{HandoffStage, NOTICE_STAYS};
@@ -47,6 +48,10 @@ pub struct HandoffArgs {
     /// Hand off even if another program seems to run a turn. A turn with a lease still counts.
     #[arg(long)]
     pub force: bool,
+    /// If the chat has no threads, take the place of the session that was handed off to it. Without this option, the
+    /// handoff is refused, or you are asked in a terminal.
+    #[arg(long)]
+    pub replace: bool,
     /// Return as soon as the request is stored.
     #[arg(long)]
     pub no_wait: bool,
@@ -73,16 +78,48 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Res
         terminal: terminal::known_to_hermes(),
         after_turn: args.wait,
         force: args.force,
+        replace: args.replace,
     };
     let limits = WaitLimits {
         pickup: args.pickup_timeout,
         finish: args.timeout,
     };
-    let handoff = backend.request_handoff(wish).await?;
+    let handoff = match backend.request_handoff(wish.clone()).await {
+        Err(CliError::Refused { kind, message, .. })
+            if kind == CHAT_TAKEN && chat::is_terminal() && !out.is_json() =>
+        {
+            if !ask::no(out, &replace_question(&message)).await? {
+                return Err(not_replaced());
+            }
+            let replace = true;
+            backend
+                .request_handoff(HandoffWish { replace, ..wish })
+                .await?
+        }
+        requested => requested?,
+    };
     show_chosen(out, &handoff, why_found)?;
     match args.no_wait {
         true => requested(out, &handoff),
         false => backend.follow_handoff(out, handoff, limits).await,
+    }
+}
+
+/// The refusal of a handoff to a chat that another session is on.
+pub(super) const CHAT_TAKEN: &str = "chat_taken";
+
+pub(super) fn replace_question(refusal: &str) -> String {
+    let mut refusal = refusal.chars();
+    let first = refusal.next().map(|first| first.to_ascii_uppercase());
+    let refusal: String = first.into_iter().chain(refusal).collect();
+    format!("{refusal}. Replace it?")
+}
+
+pub(super) fn not_replaced() -> CliError {
+    CliError::Refused {
+        kind: CHAT_TAKEN.to_owned(),
+        message: "nothing was handed off".to_owned(),
+        hint: None,
     }
 }
 
@@ -173,8 +210,9 @@ pub(super) async fn follow(
             biased;
             news = client.news() => match news {
                 Some(News::Event(event)) => match &event.event {
-                    EventKind::HandoffStage { id: of, stage, .. } if *of == id => {
-                        progress.reached(out, stage, event.at, handoff.requested_at)?;
+                    EventKind::HandoffStage { id: of, stage, no_thread, .. } if *of == id => {
+                        let time = event.at - handoff.requested_at;
+                        progress.reached(out, stage, time, no_thread.as_deref())?;
                     }
                     EventKind::HandoffWaiting { id: of, reason, .. } if *of == id => {
                         out.line(out.styled(FAINT, &format!("… waits: {}", visible(reason))))?;
@@ -237,11 +275,13 @@ async fn watch_row(
                 "handoff {id} is no longer in the database"
             )));
         };
-        for (stage, at) in &now.stages {
-            progress.reached(out, stage.as_str(), *at, now.requested_at)?;
+        let view = views::handoff(&now);
+        for stage in &view.stages {
+            let (time, no_thread) = (stage.at - now.requested_at, view.no_thread.as_deref());
+            progress.reached(out, &stage.stage, time, no_thread)?;
         }
         if now.state.is_final() {
-            return finished(out, &views::handoff(&now), progress);
+            return finished(out, &view, progress);
         }
         let unclaimed = now.stage.is_none();
         if unclaimed && start.elapsed() >= limits.pickup {
@@ -283,38 +323,54 @@ struct Progress {
 }
 
 impl Progress {
-    fn reached(&mut self, out: &Output, stage: &str, at: f64, since: f64) -> Result<(), CliError> {
+    /// `time` is in seconds since the request.
+    fn reached(
+        &mut self,
+        out: &Output,
+        stage: &str,
+        time: f64,
+        no_thread: Option<&str>,
+    ) -> Result<(), CliError> {
         if self.shown.iter().any(|s| s == stage) {
             return Ok(());
         }
         self.shown.push(stage.to_owned());
-        let time = format!("{:8.1} ms", (at - since).max(0.0) * 1000.0);
+        let time = format!("{:8.1} ms", time.max(0.0) * 1000.0);
+        let meaning = match (HandoffStage::parse(stage), no_thread) {
+            (Some(HandoffStage::Threaded), Some(reason)) => {
+                format!("no thread, the chat itself is used: {reason}")
+            }
+            (stage, _) => stage.map(meaning).unwrap_or_default().to_owned(),
+        };
         out.line(format!(
             "{} {:<10} {}",
             out.styled(GOOD, "✓"),
             stage,
-            out.styled(FAINT, &format!("{time}  {}", meaning(stage)))
+            out.styled(FAINT, &format!("{time}  {meaning}"))
         ))
     }
 }
 
 /// A stage in words.
-fn meaning(stage: &str) -> &'static str {
-    match HandoffStage::parse(stage) {
-        Some(HandoffStage::Claimed) => "picked up by hermesd",
-        Some(HandoffStage::Homed) => "home channel found",
-        Some(HandoffStage::Threaded) => "thread opened",
-        Some(HandoffStage::Bound) => "chat bound to this session",
-        Some(HandoffStage::Answered) => "the agent has answered",
-        Some(HandoffStage::Delivered) => "its reply is in the chat",
-        Some(HandoffStage::Settled) => "done",
-        None => "",
+fn meaning(stage: HandoffStage) -> &'static str {
+    match stage {
+        HandoffStage::Claimed => "picked up by hermesd",
+        HandoffStage::Homed => "home channel found",
+        HandoffStage::Threaded => "thread opened",
+        HandoffStage::Bound => "chat bound to this session",
+        HandoffStage::Answered => "the agent has answered",
+        HandoffStage::Delivered => "its reply is in the chat",
+        HandoffStage::Settled => "done",
     }
 }
 
 fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Result<(), CliError> {
     for stage in &handoff.stages {
-        progress.reached(out, &stage.stage, stage.at, handoff.requested_at)?;
+        let (time, no_thread) = (
+            stage.at - handoff.requested_at,
+            handoff.no_thread.as_deref(),
+        );
+        progress.reached(out, &stage.stage, time, no_thread)?;
     }
     out.value(handoff)?;
     if handoff.state == "failed" {
@@ -341,9 +397,6 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
         _ => format!("{}, in the home chat itself", handoff.platform),
     };
     out.line(format!("\nThe session is now on {place}."))?;
-    if let Some(reason) = &handoff.no_thread {
-        out.line(format!("It has no thread: {reason}."))?;
-    }
     if handoff.platform == crate::platform::local::NAME {
         let thread = handoff
             .thread

@@ -6,6 +6,7 @@ pub enum RefusalKind {
     AmbiguousSession,
     BadDirectory,
     BrokenOff,
+    ChatTaken,
     Database,
     DatabaseBusy,
     Deleted,
@@ -40,10 +41,11 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
-    pub const ALL: [RefusalKind; 34] = [
+    pub const ALL: [RefusalKind; 35] = [
         RefusalKind::AmbiguousSession,
         RefusalKind::BadDirectory,
         RefusalKind::BrokenOff,
+        RefusalKind::ChatTaken,
         RefusalKind::Database,
         RefusalKind::DatabaseBusy,
         RefusalKind::Deleted,
@@ -83,6 +85,7 @@ impl RefusalKind {
             RefusalKind::AmbiguousSession => "ambiguous_session",
             RefusalKind::BadDirectory => "bad_directory",
             RefusalKind::BrokenOff => "broken_off",
+            RefusalKind::ChatTaken => "chat_taken",
             RefusalKind::Database => "database",
             RefusalKind::DatabaseBusy => "database_busy",
             RefusalKind::Deleted => "deleted",

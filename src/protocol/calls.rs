@@ -278,6 +278,9 @@ pub struct HandoffRequest {
     /// Hands off even if another program seems to use the session.
     #[serde(default)]
     pub force: bool,
+    /// Takes the place of another session that was handed off to the same chat, if the chat has no threads.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -365,6 +365,9 @@ pub enum EventKind {
         session: String,
         platform: String,
         stage: String,
+        /// With the stage `threaded`: why the handoff uses the chat itself instead of a thread.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        no_thread: Option<String>,
     },
     /// A handoff waits before it can go on to its next stage. It is published when the wait begins.
     #[serde(rename = "handoff.waiting")]
@@ -479,6 +482,14 @@ pub enum EventKind {
         /// Whether the session existed before.
         resumed: bool,
     },
+    /// Another session was handed off to the chat of this one, which has no threads, and has taken its place.
+    #[serde(rename = "session.replaced")]
+    SessionReplaced {
+        session: String,
+        platform: String,
+        /// The id of the other session.
+        by: String,
+    },
     /// A session moved without a handoff.
     #[serde(rename = "session.moved")]
     SessionMoved {
@@ -541,6 +552,7 @@ impl EventKind {
             | EventKind::TurnQuestion { session, .. }
             | EventKind::TurnQuestionClosed { session, .. }
             | EventKind::SessionStarted { session, .. }
+            | EventKind::SessionReplaced { session, .. }
             | EventKind::SessionMoved { session, .. }
             | EventKind::SessionReleased { session, .. }
             | EventKind::SessionEnded { session, .. } => Some(session),
@@ -562,6 +574,7 @@ impl EventKind {
             EventKind::TurnQuestion { .. } => "turn.question",
             EventKind::TurnQuestionClosed { .. } => "turn.question_closed",
             EventKind::SessionStarted { .. } => "session.started",
+            EventKind::SessionReplaced { .. } => "session.replaced",
             EventKind::SessionMoved { .. } => "session.moved",
             EventKind::SessionReleased { .. } => "session.released",
             EventKind::SessionEnded { .. } => "session.ended",

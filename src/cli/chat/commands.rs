@@ -1,5 +1,6 @@
 //! Performs the slash commands of a terminal.
 
+use super::editor::InputEvent;
 use super::{Chat, Next, Sent};
 use crate::cli::handoff::{self, WaitLimits};
 use crate::cli::{CliError, sessions};
@@ -48,7 +49,21 @@ impl Chat<'_> {
         };
         let backend = self.backend.clone();
         let client = backend.daemon()?;
-        let asked: HandoffView = client.call(Call::HandoffRequest(wish)).await?;
+        let call = Call::HandoffRequest(wish.clone());
+        let asked: HandoffView = match client.call(call).await.map_err(CliError::from) {
+            Err(CliError::Refused { kind, message, .. })
+                if kind == handoff::CHAT_TAKEN && self.input.is_interactive() =>
+            {
+                let question = handoff::replace_question(&message);
+                if !self.agrees(&question).await? {
+                    return Err(handoff::not_replaced());
+                }
+                let replace = true;
+                let wish = HandoffRequest { replace, ..wish };
+                client.call(Call::HandoffRequest(wish)).await?
+            }
+            asked => asked?,
+        };
         let id = asked.id;
         let followed = handoff::follow(client, self.config, self.out, asked, WaitLimits::default());
         tokio::select! {
@@ -62,6 +77,30 @@ impl Chat<'_> {
                 }
                 Sent::End(ended) => self.end_by(ended).await,
             },
+        }
+    }
+
+    /// Asks a question whose default is no.
+    async fn agrees(&mut self, question: &str) -> Result<bool, CliError> {
+        loop {
+            tokio::select! {
+                event = self.input.typed_during_turn(true) => match event {
+                    InputEvent::Answering => self.out.ask(&format!("{question} [y/N] "))?,
+                    InputEvent::TypedAhead(line) => self.queued.push_back(line),
+                    InputEvent::Line(line) => {
+                        let line = line.trim().to_lowercase();
+                        return Ok(matches!(line.as_str(), "y" | "yes"));
+                    }
+                    InputEvent::Interrupt | InputEvent::End => return Ok(false),
+                },
+                sent = self.signals.next() => match sent {
+                    Sent::Interrupt => {
+                        self.out.line("")?;
+                        return Ok(false);
+                    }
+                    Sent::End(ended) => return Err(CliError::Reported { code: ended.code() }),
+                },
+            }
         }
     }
 

@@ -342,6 +342,12 @@ impl Chat<'_> {
             let text = format!("{text}{}", expected.unwrap_or_default());
             return self.tell(&self.out.styled(BOLD, &text));
         }
+        if let EventKind::SessionReplaced { platform, by, .. } = &event.event {
+            let text = format!(
+                "Session {by} has taken the place of this one on {platform}. /resume brings this one back."
+            );
+            return self.tell(&self.out.styled(BOLD, &text));
+        }
         let moved_to = match &event.event {
             EventKind::SessionMoved { to, .. } if to != crate::domain::TERMINAL => to,
             EventKind::HandoffEnded {
