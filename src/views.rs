@@ -6,7 +6,8 @@ use crate::domain::Handoff;
 use crate::domain::QuestionPart;
 use crate::domain::Session;
 use crate::domain::ThreadOutcome;
-use crate::domain::transcript::{Content, Message, Transcript};
+use crate::domain::announced_handoff;
+use crate::domain::transcript::{Content, Message, Role, Transcript};
 use crate::events::{Event, PublishedEvent};
 use crate::inbound::hermes_pairing::HermesPerson;
 use crate::platform::{Finding, PlatformStatus};
@@ -44,6 +45,15 @@ pub fn session(session: &Session) -> SessionView {
         handoff_platform: s.handoff_platform,
         handoff_error: s.handoff_error,
     }
+}
+
+/// The `display_kind` of the message that announces a handoff.
+const HANDOFF_KIND: &str = "handoff";
+
+/// The kind of a message in the role of the user that announces a handoff.
+fn announced(message: &Message) -> Option<String> {
+    let is_notice = message.role == Role::User && announced_handoff(&message.plain()).is_some();
+    is_notice.then(|| HANDOFF_KIND.to_owned())
 }
 
 pub fn hit(hit: &Hit) -> HitView {
@@ -129,7 +139,7 @@ fn whole_message(message: &Message) -> MessageView {
         tool_call_id: message.tool_call_id.clone(),
         tool_name: message.tool_name.clone(),
         timestamp: message.timestamp,
-        display_kind: message.display_kind.clone(),
+        display_kind: message.display_kind.clone().or_else(|| announced(message)),
         hidden: message.is_hidden(),
     }
 }

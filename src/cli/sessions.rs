@@ -11,6 +11,7 @@ use super::backend::{Backend, Target};
 use super::export::{self, ExportFormat};
 use super::output::{BOLD, FAINT, Output};
 use crate::clock;
+use crate::domain::announced_handoff;
 use crate::domain::transcript::Content;
 use crate::protocol::{
     MessageView, SessionList, SessionRename, SessionSearch, SessionView, TranscriptView,
@@ -305,6 +306,9 @@ async fn rename(
 }
 
 fn print(out: &Output, message: &MessageView) -> Result<(), CliError> {
+    if let Some(line) = handoff_line(message) {
+        return out.line(out.styled(FAINT, &line));
+    }
     let (who, text) = in_words(message);
     out.line(format!(
         "{} {}",
@@ -313,6 +317,27 @@ fn print(out: &Output, message: &MessageView) -> Result<(), CliError> {
     ))?;
     text.lines()
         .try_for_each(|line| out.line(format!("  {line}")))
+}
+
+/// The author of a message, as people see it everywhere.
+pub(super) fn author(role: &str) -> &str {
+    match role {
+        "user" => "You",
+        "assistant" | "agent" => "Agent",
+        role => role,
+    }
+}
+
+/// The line that stands for the message to the agent that announces a handoff.
+pub(super) fn handoff_line(message: &MessageView) -> Option<String> {
+    let text = message.content.as_str()?;
+    let platform = announced_handoff(text).filter(|_| message.role == "user")?;
+    let note = text.split_once("\nThe user's note: ");
+    let note = note.map(|(_, note)| format!(": {}", note.trim()));
+    Some(format!(
+        "— moved to {platform}{} —",
+        note.unwrap_or_default()
+    ))
 }
 
 /// The author of a message that a program wrote in the role of the user.
@@ -326,7 +351,7 @@ pub(super) fn in_words(message: &MessageView) -> (String, String) {
     let who = match (&message.tool_name, message.role.as_str()) {
         (_, "user") if message.display_kind.is_some() => said_by(message),
         (Some(tool), "tool") => format!("tool {tool}"),
-        (_, role) => role.to_owned(),
+        (_, role) => author(role).to_owned(),
     };
     let text = match &message.content {
         Value::String(text) => text.clone(),

@@ -26,7 +26,10 @@ pub use attachment::{Attachment, FileKind, in_words};
 pub use button::Button;
 pub use ended::{EndReason, EndedPlace, NOWHERE, ended_note};
 pub use farewell::{farewell, no_longer_here, replaced};
-pub use handoff::{Handoff, HandoffStage, HandoffState, NOTICE_STAYS, RequestedVia};
+pub use handoff::{
+    Handoff, HandoffStage, HandoffState, NOTICE_STAYS, RequestedVia, announced_handoff,
+    handoff_notice,
+};
 pub use home_channel::HomeChannel;
 pub use question::{Question, QuestionAnswer, QuestionPart};
 pub use refusal_kind::RefusalKind;

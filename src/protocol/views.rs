@@ -207,7 +207,8 @@ pub struct MessageView {
     pub tool_name: Option<String>,
     /// When it was written.
     pub timestamp: f64,
-    /// Set if a program wrote the message, not a person: the kind, in Hermes' words, such as `model_switch`.
+    /// Set if a program wrote the message, not a person: the kind, in Hermes' words, such as `model_switch`, or `handoff`
+    /// for the message that announces a handoff to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_kind: Option<String>,
     /// Whether only the model sees it. Such messages are returned only if the request asks for them.
@@ -277,6 +278,9 @@ pub struct ChatView {
     pub resumed: bool,
     /// The platform whose chat had the session.
     pub came_from: Option<String>,
+    /// The agent that answers. Null if none can.
+    #[serde(default)]
+    pub agent: Option<String>,
 }
 
 /// One turn in a terminal.

@@ -168,6 +168,12 @@ impl Terminals {
         }))
     }
 
+    /// The name of the agent that answers. `None` if none can.
+    pub fn agent_name(&self, terminal: &AttachedTerminal) -> Option<String> {
+        let chosen = self.agent_at(terminal).ok()?.ok();
+        chosen.map(|(agent, _)| agent.name().to_owned())
+    }
+
     /// The terminal attached to a session.
     fn terminal(&self, session_id: &str) -> Result<Option<Arc<AttachedTerminal>>, StoreError> {
         let conversation = self.inner.store.root(session_id)?;

@@ -201,3 +201,56 @@ fn a_pipe_waits_for_the_daemon_and_goes_on() {
     assert!(ran.stdout.contains("You said: two"), "{ran:?}");
     assert!(ran.stderr.contains("The daemon went away."), "{ran:?}");
 }
+
+#[test]
+fn the_header_names_session_agent_and_directory() {
+    let home = Home::new();
+    let _daemon = home.start();
+    let mut command = home.command(env!("CARGO_BIN_EXE_hermesctl"));
+    command.args(["chat", "--title", "Ours"]);
+    command.current_dir(home.path());
+    let terminal = Terminal::of(command, 120, 40);
+    terminal.prompts();
+    let here = home.path().canonicalize().expect("a directory");
+    let header = format!("Ours  agent echo in {}", here.display());
+    assert_eq!(screen_rows(&terminal)[0], header);
+}
+
+#[test]
+fn the_notice_of_a_handoff_is_nobodys_words() {
+    let home = Home::new();
+    let _daemon = home.start();
+    let talk = home.talk(&["--title", "Ours"], "Said here\n");
+    let handoff = [
+        "handoff",
+        "local",
+        "--session",
+        &talk.session,
+        "--note",
+        "on the train",
+    ];
+    assert_eq!(home.hermesctl(&handoff).code, 0);
+    let line = "— moved to local: on the train —";
+    let transcript = home.hermesctl(&["sessions", "transcript", "Ours"]).stdout;
+    let export = home.hermesctl(&["sessions", "export", "Ours"]).stdout;
+    for (shown, you) in [(&transcript, "\nYou "), (&export, "\n## You, ")] {
+        assert!(shown.contains(line), "{shown}");
+        assert!(!shown.contains("[Handoff]"), "{shown}");
+        let shown = format!("\n{shown}");
+        assert_eq!(shown.matches(you).count(), 1, "{shown}");
+        assert!(shown.contains("Agent"), "{shown}");
+    }
+    let rows = home
+        .hermesctl(&["--json", "sessions", "transcript", "Ours"])
+        .json();
+    assert_eq!(rows["messages"][2]["display_kind"], "handoff", "{rows}");
+    // The same names in a chat of the embedded platform, and in a resumed chat.
+    let attached = home
+        .pipe_into_hermesctl("Said there\n", &["attach", "local/1"])
+        .end();
+    assert!(attached.stdout.contains("You "), "{attached:?}");
+    assert!(attached.stdout.contains("Agent "), "{attached:?}");
+    let terminal = Terminal::open(&home, &["resume", "Ours"], 120, 40);
+    terminal.shows(line);
+    terminal.shows("\nYou\nSaid there\nAgent\n");
+}

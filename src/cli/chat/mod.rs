@@ -28,6 +28,7 @@ use crate::protocol::{
     Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
     SessionView, TranscriptWish,
 };
+use crate::visible_text::visible_line;
 use completing::PromptMark;
 use editor::InputEvent;
 use input::Input;
@@ -416,8 +417,29 @@ impl Chat<'_> {
                 self.recall(message)?;
             }
         }
-        self.note(&format!("{name}: /help lists the commands, Ctrl-D leaves."))?;
+        self.show_header(name, opened)?;
+        self.note("/help lists the commands, Ctrl-D leaves.")?;
         self.show_directory(&opened.session)
+    }
+
+    /// The session, its agent and its directory, in one row.
+    fn show_header(&self, name: &str, opened: &ChatView) -> Result<(), CliError> {
+        let agent = opened.agent.as_deref();
+        let cwd = opened.session.cwd.as_deref();
+        let facts: Vec<String> = agent
+            .map(|agent| format!("agent {agent}"))
+            .into_iter()
+            .chain(cwd.map(|cwd| format!("in {cwd}")))
+            .collect();
+        let (name, facts) = (
+            visible_line(name),
+            visible_line(&facts.join(" ")).into_owned(),
+        );
+        self.out.line(format!(
+            "{}  {}",
+            self.out.styled(BOLD, &name),
+            self.out.styled(FAINT, &facts)
+        ))
     }
 
     /// Says where the agent works, if that is not here.
@@ -433,6 +455,9 @@ impl Chat<'_> {
 
     /// Prints an earlier message.
     fn recall(&self, message: &MessageView) -> Result<(), CliError> {
+        if let Some(line) = sessions::handoff_line(message) {
+            return self.out.line(self.out.styled(FAINT, &line));
+        }
         let (who, text) = sessions::in_words(message);
         self.out.line(self.out.styled(BOLD, &who))?;
         let mut rows = Markdown::new(self.out.width(), self.out.has_colour());
