@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use tokio::sync::{broadcast, mpsc, oneshot};
 
 use crate::clock;
-use crate::domain::Question;
 use crate::domain::{Handoff, HandoffStage, HandoffState};
+use crate::domain::{Question, ToolReport};
 use crate::journal_ids;
 
 /// How many events a listener may fall behind before it loses some.
@@ -28,6 +28,8 @@ pub enum Event {
         session_id: String,
         platform: String,
         stage: HandoffStage,
+        /// Why there is no thread, with the stage `threaded`.
+        no_thread: Option<String>,
     },
     /// A handoff waits before it can go on to its next stage. Published when the wait begins.
     HandoffWaiting {
@@ -61,6 +63,12 @@ pub enum Event {
         session_id: String,
         turn: u64,
         text: String,
+    },
+    /// The agent begins to use a tool, or has used it.
+    TurnTool {
+        session_id: String,
+        turn: u64,
+        report: ToolReport,
     },
     TurnEnded {
         session_id: String,
@@ -98,6 +106,13 @@ pub enum Event {
         resumed: bool,
     },
     /// A conversation moved without a handoff.
+    /// Another session has taken the place of this one in its chat.
+    SessionReplaced {
+        session_id: String,
+        platform: String,
+        /// The other session.
+        by: String,
+    },
     SessionMoved {
         session_id: String,
         /// A platform, or `terminal`.

@@ -6,7 +6,8 @@ use crate::domain::Handoff;
 use crate::domain::QuestionPart;
 use crate::domain::Session;
 use crate::domain::ThreadOutcome;
-use crate::domain::transcript::{Content, Message, Transcript};
+use crate::domain::announced_handoff;
+use crate::domain::transcript::{Content, Message, Role, Transcript};
 use crate::events::{Event, PublishedEvent};
 use crate::inbound::hermes_pairing::HermesPerson;
 use crate::platform::{Finding, PlatformStatus};
@@ -33,6 +34,7 @@ pub fn session(session: &Session) -> SessionView {
         first_words: s.first_words,
         source: s.source,
         model: s.model,
+        cwd: s.cwd,
         started_at: s.started_at,
         ended_at: s.ended_at,
         end_reason: s.end_reason,
@@ -44,6 +46,15 @@ pub fn session(session: &Session) -> SessionView {
         handoff_platform: s.handoff_platform,
         handoff_error: s.handoff_error,
     }
+}
+
+/// The `display_kind` of the message that announces a handoff.
+const HANDOFF_KIND: &str = "handoff";
+
+/// The kind of a message in the role of the user that announces a handoff.
+fn announced(message: &Message) -> Option<String> {
+    let is_notice = message.role == Role::User && announced_handoff(&message.plain()).is_some();
+    is_notice.then(|| HANDOFF_KIND.to_owned())
 }
 
 pub fn hit(hit: &Hit) -> HitView {
@@ -129,7 +140,7 @@ fn whole_message(message: &Message) -> MessageView {
         tool_call_id: message.tool_call_id.clone(),
         tool_name: message.tool_name.clone(),
         timestamp: message.timestamp,
-        display_kind: message.display_kind.clone(),
+        display_kind: message.display_kind.clone().or_else(|| announced(message)),
         hidden: message.is_hidden(),
     }
 }
@@ -284,11 +295,13 @@ pub fn event(published: &PublishedEvent) -> EventView {
             session_id,
             platform,
             stage,
+            no_thread,
         } => EventKind::HandoffStage {
             id,
             session: session_id,
             platform,
             stage: stage.as_str().to_owned(),
+            no_thread,
         },
         Event::HandoffWaiting {
             id,
@@ -335,6 +348,19 @@ pub fn event(published: &PublishedEvent) -> EventView {
             session: session_id,
             turn,
             text,
+        },
+        Event::TurnTool {
+            session_id,
+            turn,
+            report,
+        } => EventKind::TurnTool {
+            session: session_id,
+            turn,
+            call: report.id,
+            name: report.name,
+            what: report.what,
+            state: report.state.as_str().to_owned(),
+            seconds: report.took,
         },
         Event::TurnEnded {
             session_id,
@@ -389,6 +415,15 @@ pub fn event(published: &PublishedEvent) -> EventView {
             platform,
             model,
             resumed,
+        },
+        Event::SessionReplaced {
+            session_id,
+            platform,
+            by,
+        } => EventKind::SessionReplaced {
+            session: session_id,
+            platform,
+            by,
         },
         Event::SessionMoved { session_id, to } => EventKind::SessionMoved {
             session: session_id,

@@ -49,13 +49,17 @@ impl Agent for CommandAgent {
         self.program.missing()
     }
 
+    fn works_in_directory(&self) -> bool {
+        true
+    }
+
     async fn turn(
         &self,
         prompt: Prompt<'_>,
         sink: &dyn Sink,
         cancel: &CancellationToken,
     ) -> Result<Reply, AgentError> {
-        let mut process = self.program.start()?;
+        let mut process = self.program.start_in(prompt.session.cwd.as_deref())?;
         let (mut stdin, mut stdout) = process.pipes()?;
         let input = input(&prompt).to_string();
         let write = async {
@@ -96,6 +100,7 @@ fn input(prompt: &Prompt<'_>) -> Value {
             "title": session.title,
             "source": session.source,
             "model": session.model,
+            "cwd": session.cwd,
             "system_prompt": session.system_prompt,
         },
         "transcript": prompt.transcript.messages.iter().map(message).collect::<Vec<_>>(),

@@ -4,6 +4,7 @@ pub mod acp;
 mod attachment_content;
 mod choose;
 pub mod command;
+pub mod directory;
 pub mod echo;
 pub mod hermes;
 pub mod openai;
@@ -18,7 +19,7 @@ pub use process::Program;
 
 use crate::domain::transcript::Transcript;
 use crate::domain::{Attachment, Session};
-use crate::domain::{Question, QuestionAnswer, Reply, TranscriptWriter};
+use crate::domain::{Question, QuestionAnswer, Reply, ToolReport, TranscriptWriter};
 
 /// The session id of a probe. No row has it.
 pub const PROBE: &str = "probe";
@@ -55,6 +56,9 @@ pub trait Sink: Send + Sync {
     /// Reports activity that is not part of the reply: a tool at work, a thought.
     fn alive(&self);
 
+    /// Reports the begin or the end of a tool. It is activity too.
+    fn tool(&self, report: ToolReport);
+
     /// Asks the person, and waits for the answer until the time limit for answers.
     async fn ask(&self, question: Question) -> QuestionAnswer;
 }
@@ -71,6 +75,11 @@ pub trait Agent: Send + Sync {
     /// Why no turn can begin, if that is known before: a program that does not exist. `None` if nothing is missing.
     fn missing(&self) -> Option<String> {
         None
+    }
+
+    /// Whether the agent works with files. It then works in the directory of the session.
+    fn works_in_directory(&self) -> bool {
+        false
     }
 
     /// Who writes the rows of a turn (message and reply) into the transcript of a session from `source`.

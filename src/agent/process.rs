@@ -54,6 +54,11 @@ impl Program {
     }
 
     pub(super) fn start(&self) -> Result<Process, AgentError> {
+        self.start_in(None)
+    }
+
+    /// Starts the program in a directory. `None`: in ours.
+    pub(super) fn start_in(&self, directory: Option<&str>) -> Result<Process, AgentError> {
         let (program, arguments) = self
             .words
             .split_first()
@@ -72,6 +77,11 @@ impl Program {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0);
+        if let Some(directory) = directory {
+            command.current_dir(directory);
+            // Programs take it for the name of their directory.
+            command.env("PWD", directory);
+        }
         for name in self.withheld.iter().map(OsString::from) {
             command.env_remove(name);
         }

@@ -6,9 +6,9 @@ use std::io::IsTerminal;
 
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-use super::CliError;
 use super::backend::{Backend, Target};
 use super::output::{self, BOLD, Column, FAINT, Output};
+use super::{CliError, sessions};
 use crate::client::{Client, News};
 use crate::clock;
 use crate::platform::local;
@@ -174,7 +174,7 @@ pub(super) fn show(out: &Output, message: &LocalMessageView) -> Result<(), CliEr
     out.value(message)?;
     out.line(format!(
         "{} {}",
-        out.styled(BOLD, &message.author),
+        out.styled(BOLD, sessions::author(&message.author)),
         out.styled(FAINT, &clock::readable(message.at))
     ))?;
     message

@@ -89,6 +89,7 @@ fn journal(handoffs: &[HandoffView]) -> Vec<EventView> {
                     session,
                     platform,
                     stage: stage.stage.clone(),
+                    no_thread: None,
                 },
             );
         }
@@ -141,6 +142,17 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
         EventKind::TurnDelta { session, text, .. } => {
             format!("turn of {session}: {}", text.trim_end())
         }
+        EventKind::TurnTool {
+            session,
+            name,
+            what,
+            state,
+            ..
+        } => format!(
+            "turn of {session}: {} {} {state}",
+            visible(name),
+            visible(what)
+        ),
         EventKind::TurnEnded { session, error, .. } => {
             format!(
                 "turn of {session} ended{}",
@@ -174,6 +186,11 @@ fn show(out: &Output, event: &EventView) -> Result<(), CliError> {
             let what = if *resumed { "resumed" } else { "started" };
             format!("session {session} {what} on {platform}")
         }
+        EventKind::SessionReplaced {
+            session,
+            platform,
+            by,
+        } => format!("session {session} on {platform} replaced by {by}"),
         EventKind::SessionMoved { session, to } => format!("session {session} moved to {to}"),
         EventKind::SessionReleased {
             session,

@@ -94,13 +94,14 @@ fn capital(text: &str) -> String {
 }
 
 fn section(message: &MessageView) -> String {
+    if let Some(line) = sessions::handoff_line(message) {
+        return format!("\n*{line}*\n");
+    }
     let who = match (message.role.as_str(), &message.tool_name) {
         ("user", _) if message.hidden => "Note for the agent only".to_owned(),
         ("user", _) if message.display_kind.is_some() => capital(&sessions::said_by(message)),
-        ("user", _) => "You".to_owned(),
-        ("assistant", _) => "Agent".to_owned(),
         ("tool", Some(tool)) => format!("Tool {tool}"),
-        (role, _) => role.to_owned(),
+        (role, _) => sessions::author(role).to_owned(),
     };
     let mut text = format!("\n## {who}, {}\n", clock::readable(message.timestamp));
     let said = match &message.content {

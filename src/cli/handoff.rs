@@ -13,8 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::args::time;
 use super::backend::{Backend, Target};
 use super::output::{FAINT, GOOD, Output};
+use super::setup::ask;
 use super::spinner::Spinner;
-use super::{CliError, pick, terminal};
+use super::{CliError, chat, pick, terminal};
 use crate::client::{Client, ClientError, News};
 use crate::clock;
 use crate::config::Config;
@@ -50,6 +51,10 @@ pub struct HandoffArgs {
     /// Hand off even if another program seems to run a turn. A turn with a lease still counts.
     #[arg(long)]
     pub force: bool,
+    /// If the chat has no threads, take the place of the session that was handed off to it. Without this option, the
+    /// handoff is refused, or you are asked in a terminal.
+    #[arg(long)]
+    pub replace: bool,
     /// Return as soon as the request is stored. The handoff goes on in the daemon.
     #[arg(long, alias = "no-wait")]
     pub detach: bool,
@@ -81,26 +86,54 @@ pub(super) async fn run(target: &Target, out: &Output, args: HandoffArgs) -> Res
         terminal: terminal::known_to_hermes(),
         after_turn: args.after_turn,
         force: args.force,
+        replace: args.replace,
     };
     let limits = WaitLimits {
         pickup: args.pickup_timeout,
         finish: args.timeout,
     };
-    let handoff = match backend.request_handoff(wish.clone()).await {
-        Err(CliError::Refused { kind, .. })
-            if kind == "ambiguous_session" && wish.session.is_none() && pick::can_ask(out) =>
-        {
-            let session = Some(choose_session(backend.as_ref(), out).await?);
-            backend
-                .request_handoff(HandoffWish { session, ..wish })
-                .await?
-        }
-        handoff => handoff?,
-    };
+    let handoff = request(backend.as_ref(), out, wish).await?;
     show_chosen(out, &handoff, why_found)?;
     match args.detach {
         true => requested(out, &handoff),
         false => follow_or_leave(backend.as_ref(), out, handoff, limits).await,
+    }
+}
+
+/// Requests a handoff. On a terminal, asks what is not decided: which session, and whether another one is replaced.
+async fn request(
+    backend: &dyn Backend,
+    out: &Output,
+    mut wish: HandoffWish,
+) -> Result<HandoffView, CliError> {
+    loop {
+        let (kind, message, refused) = match backend.request_handoff(wish.clone()).await {
+            Err(CliError::Refused {
+                kind,
+                message,
+                hint,
+            }) => {
+                let refused = CliError::Refused {
+                    kind: kind.clone(),
+                    message: message.clone(),
+                    hint,
+                };
+                (kind, message, refused)
+            }
+            requested => return requested,
+        };
+        match kind.as_str() {
+            "ambiguous_session" if wish.session.is_none() && pick::can_ask(out) => {
+                wish.session = Some(choose_session(backend, out).await?);
+            }
+            CHAT_TAKEN if !wish.replace && chat::is_terminal() && !out.is_json() => {
+                if !ask::no(out, &replace_question(&message)).await? {
+                    return Err(not_replaced());
+                }
+                wish.replace = true;
+            }
+            _ => return Err(refused),
+        }
     }
 }
 
@@ -162,6 +195,24 @@ async fn choose_session(backend: &dyn Backend, out: &Output) -> Result<String, C
     let mut sessions = backend.sessions(wish).await?;
     sessions.retain(|session| TERMINAL_SOURCES.contains(&session.source.as_str()));
     pick::one_session(out, "Which session?", sessions)
+}
+
+/// The refusal of a handoff to a chat that another session is on.
+pub(super) const CHAT_TAKEN: &str = "chat_taken";
+
+pub(super) fn replace_question(refusal: &str) -> String {
+    let mut refusal = refusal.chars();
+    let first = refusal.next().map(|first| first.to_ascii_uppercase());
+    let refusal: String = first.into_iter().chain(refusal).collect();
+    format!("{refusal}. Replace it?")
+}
+
+pub(super) fn not_replaced() -> CliError {
+    CliError::Refused {
+        kind: CHAT_TAKEN.to_owned(),
+        message: "nothing was handed off".to_owned(),
+        hint: None,
+    }
 }
 
 /// Prints which session is handed off, and why, if the command line does not name it.
@@ -252,8 +303,9 @@ pub(super) async fn follow(
             biased;
             news = client.news() => match news {
                 Some(News::Event(event)) => match &event.event {
-                    EventKind::HandoffStage { id: of, stage, .. } if *of == id => {
-                        spinner.beside(|| progress.reached(out, stage, event.at, handoff.requested_at))?;
+                    EventKind::HandoffStage { id: of, stage, no_thread, .. } if *of == id => {
+                        let time = event.at - handoff.requested_at;
+                        spinner.beside(|| progress.reached(out, stage, time, no_thread.as_deref()))?;
                         spinner.stage(next(stage));
                     }
                     EventKind::HandoffWaiting { id: of, reason, .. } if *of == id => {
@@ -323,13 +375,15 @@ async fn watch_row(
                 "handoff {id} is no longer in the database"
             )));
         };
-        for (stage, at) in &now.stages {
-            spinner.beside(|| progress.reached(out, stage.as_str(), *at, now.requested_at))?;
-            spinner.stage(next(stage.as_str()));
+        let view = views::handoff(&now);
+        for stage in &view.stages {
+            let (time, no_thread) = (stage.at - now.requested_at, view.no_thread.as_deref());
+            spinner.beside(|| progress.reached(out, &stage.stage, time, no_thread))?;
+            spinner.stage(next(&stage.stage));
         }
         if now.state.is_final() {
             drop(spinner);
-            return finished(out, &views::handoff(&now), progress);
+            return finished(out, &view, progress);
         }
         let unclaimed = now.stage.is_none();
         // A request that nobody claimed does not go on in the background: it is withdrawn at the earlier limit.
@@ -373,32 +427,44 @@ struct Progress {
 }
 
 impl Progress {
-    fn reached(&mut self, out: &Output, stage: &str, at: f64, since: f64) -> Result<(), CliError> {
+    /// `time` is in seconds since the request.
+    fn reached(
+        &mut self,
+        out: &Output,
+        stage: &str,
+        time: f64,
+        no_thread: Option<&str>,
+    ) -> Result<(), CliError> {
         if self.shown.iter().any(|s| s == stage) {
             return Ok(());
         }
         self.shown.push(stage.to_owned());
-        let time = format!("{:>9}", clock::took(at - since));
+        let time = format!("{:>9}", clock::took(time.max(0.0)));
+        let meaning = match (HandoffStage::parse(stage), no_thread) {
+            (Some(HandoffStage::Threaded), Some(reason)) => {
+                format!("no thread, the chat itself is used: {reason}")
+            }
+            (stage, _) => stage.map(meaning).unwrap_or_default().to_owned(),
+        };
         out.line(format!(
             "{} {:<10} {}",
             out.styled(GOOD, "✓"),
             stage,
-            out.styled(FAINT, &format!("{time}  {}", meaning(stage)))
+            out.styled(FAINT, &format!("{time}  {meaning}"))
         ))
     }
 }
 
 /// A stage in words.
-fn meaning(stage: &str) -> &'static str {
-    match HandoffStage::parse(stage) {
-        Some(HandoffStage::Claimed) => "picked up by hermesd",
-        Some(HandoffStage::Homed) => "home channel found",
-        Some(HandoffStage::Threaded) => "thread opened",
-        Some(HandoffStage::Bound) => "chat bound to this session",
-        Some(HandoffStage::Answered) => "the agent has answered",
-        Some(HandoffStage::Delivered) => "its reply is in the chat",
-        Some(HandoffStage::Settled) => "done",
-        None => "",
+fn meaning(stage: HandoffStage) -> &'static str {
+    match stage {
+        HandoffStage::Claimed => "picked up by hermesd",
+        HandoffStage::Homed => "home channel found",
+        HandoffStage::Threaded => "thread opened",
+        HandoffStage::Bound => "chat bound to this session",
+        HandoffStage::Answered => "the agent has answered",
+        HandoffStage::Delivered => "its reply is in the chat",
+        HandoffStage::Settled => "done",
     }
 }
 
@@ -417,7 +483,11 @@ fn next(stage: &str) -> &'static str {
 
 fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Result<(), CliError> {
     for stage in &handoff.stages {
-        progress.reached(out, &stage.stage, stage.at, handoff.requested_at)?;
+        let (time, no_thread) = (
+            stage.at - handoff.requested_at,
+            handoff.no_thread.as_deref(),
+        );
+        progress.reached(out, &stage.stage, time, no_thread)?;
     }
     out.value(handoff)?;
     if handoff.state == "failed" {
@@ -444,9 +514,6 @@ fn finished(out: &Output, handoff: &HandoffView, mut progress: Progress) -> Resu
         _ => format!("{}, in the home chat itself", handoff.platform),
     };
     out.line(format!("\nThe session is now on {place}."))?;
-    if let Some(reason) = &handoff.no_thread {
-        out.line(format!("It has no thread: {reason}."))?;
-    }
     if handoff.platform == local::NAME {
         let thread = handoff
             .thread

@@ -4,8 +4,8 @@
 
 use super::backend::Target;
 use super::output::{FAINT, Output};
-use super::{CliError, chat, pick, terminal};
-use crate::protocol::{ChatOpen, ResumedView, SessionList};
+use super::{CliError, chat, pick};
+use crate::protocol::{ResumedView, SessionList};
 
 #[derive(Debug, clap::Args)]
 #[command(
@@ -22,7 +22,6 @@ pub struct ResumeArgs {
 
 pub(super) async fn run(target: &Target, out: &Output, args: ResumeArgs) -> Result<(), CliError> {
     let (config, backend) = target.open().await?;
-    let backend = backend.as_ref();
     let resumed = match backend.resume(args.session.clone()).await {
         Err(CliError::Refused { kind, .. })
             if kind == "ambiguous_session" && args.session.is_none() && pick::can_ask(out) =>
@@ -47,12 +46,8 @@ pub(super) async fn run(target: &Target, out: &Output, args: ResumeArgs) -> Resu
     if let Some(platform) = &resumed.came_from {
         out.line(out.styled(FAINT, &format!("Brought back from {platform}.")))?;
     }
-    let wish = ChatOpen {
-        session: Some(resumed.session.id),
-        tty: terminal::tty(),
-        ..ChatOpen::default()
-    };
-    chat::converse(backend, &config, out, wish).await
+    let wish = chat::opening(Some(resumed.session.id))?;
+    chat::converse(target, backend, &config, out, wish).await
 }
 
 fn report(out: &Output, resumed: &ResumedView) -> Result<(), CliError> {

@@ -11,6 +11,7 @@ use super::export::{self, ExportFormat};
 use super::output::{BOLD, Column, FAINT, Output};
 use super::{CliError, pick};
 use crate::clock;
+use crate::domain::announced_handoff;
 use crate::domain::transcript::Content;
 use crate::protocol::{
     MessageView, SessionList, SessionRename, SessionSearch, SessionView, TranscriptView,
@@ -196,6 +197,7 @@ async fn show(backend: &dyn Backend, out: &Output, name: String) -> Result<(), C
     out.line(format!("messages  {}", session.message_count))?;
     for (name, value) in [
         ("model", &session.model),
+        ("works in", &session.cwd),
         ("bound to", &session.session_key),
         ("handoff", &session.handoff_state),
         ("to", &session.handoff_platform),
@@ -331,6 +333,9 @@ async fn rename(
 }
 
 fn print(out: &Output, message: &MessageView) -> Result<(), CliError> {
+    if let Some(line) = handoff_line(message) {
+        return out.line(out.styled(FAINT, &line));
+    }
     let (who, text) = in_words(message);
     out.line(format!(
         "{} {}",
@@ -339,6 +344,27 @@ fn print(out: &Output, message: &MessageView) -> Result<(), CliError> {
     ))?;
     text.lines()
         .try_for_each(|line| out.line(format!("  {line}")))
+}
+
+/// The author of a message, as people see it everywhere.
+pub(super) fn author(role: &str) -> &str {
+    match role {
+        "user" => "You",
+        "assistant" | "agent" => "Agent",
+        role => role,
+    }
+}
+
+/// The line that stands for the message to the agent that announces a handoff.
+pub(super) fn handoff_line(message: &MessageView) -> Option<String> {
+    let text = message.content.as_str()?;
+    let platform = announced_handoff(text).filter(|_| message.role == "user")?;
+    let note = text.split_once("\nThe user's note: ");
+    let note = note.map(|(_, note)| format!(": {}", note.trim()));
+    Some(format!(
+        "— moved to {platform}{} —",
+        note.unwrap_or_default()
+    ))
 }
 
 /// The author of a message that a program wrote in the role of the user.
@@ -352,7 +378,7 @@ pub(super) fn in_words(message: &MessageView) -> (String, String) {
     let who = match (&message.tool_name, message.role.as_str()) {
         (_, "user") if message.display_kind.is_some() => said_by(message),
         (Some(tool), "tool") => format!("tool {tool}"),
-        (_, role) => role.to_owned(),
+        (_, role) => author(role).to_owned(),
     };
     let text = match &message.content {
         Value::String(text) => text.clone(),

@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use nix::sys::stat::{major, minor};
 use nix::unistd::ttyname;
 
+use super::CliError;
 use crate::sessions::TerminalNames;
 
 /// Programs that show several terminals name each in a variable. The order is that of Hermes' CLI.
@@ -26,6 +27,20 @@ pub(super) fn tty() -> Option<String> {
         .or_else(|_| ttyname(std::io::stdout()))
         .or_else(|_| ttyname(std::io::stderr()));
     Some(name.ok()?.to_string_lossy().into_owned())
+}
+
+/// The current directory, for a session that begins here.
+pub(super) fn directory() -> Result<String, CliError> {
+    let refused = |message: String| CliError::Refused {
+        message,
+        hint: Some("change to another directory, and try again".to_owned()),
+        kind: "no_directory".to_owned(),
+    };
+    let here = std::env::current_dir()
+        .map_err(|error| refused(format!("the current directory cannot be used: {error}")))?;
+    here.into_os_string()
+        .into_string()
+        .map_err(|_| refused("the name of the current directory is not UTF-8".to_owned()))
 }
 
 /// The names that Hermes' CLI gives our terminal. A program that Hermes runs has pipes instead of a terminal, so the

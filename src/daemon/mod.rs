@@ -468,9 +468,19 @@ async fn until_gateway(
         served = &mut serving => (served, None),
         pid = gateway_watch::appeared(home, &mut lock.gateway) => {
             stop.yield_home();
+            // All parts of the daemon know it before the log says so: from then on, no handoff is claimed.
+            let served = tokio::select! {
+                biased;
+                served = &mut serving => Some(served),
+                () = std::future::ready(()) => None,
+            };
             let message_id = journal_ids::GATEWAY_TOOK_OVER;
             tracing::error!(message_id, "{} started on this home, stopping", home_lock::gateway_named(pid));
-            (serving.await, Some(pid))
+            let served = match served {
+                Some(served) => served,
+                None => serving.await,
+            };
+            (served, Some(pid))
         }
     }
 }

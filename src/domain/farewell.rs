@@ -12,6 +12,14 @@ pub fn farewell(here: &str, went_to: &str, earlier: bool) -> String {
     }
 }
 
+/// The note to a chat in which another session has taken the place of this one.
+pub fn replaced(name: &str, id: &str) -> String {
+    format!(
+        "\"{name}\" was in this chat until now. It comes back here when the new conversation leaves. \
+         In the terminal, hermesctl resume {id} continues it."
+    )
+}
+
 /// The reply to a message in a chat that its session has left.
 pub fn no_longer_here(here: &str, went_to: &str) -> String {
     format!(

@@ -155,6 +155,24 @@ impl Handoff {
     }
 }
 
+/// Begins the message to the agent that announces a handoff.
+const NOTICE: &str = "[Handoff] The session \"";
+const NOTICE_TO: &str = "\" has moved from the terminal to this ";
+
+/// The beginning of the message to the agent that announces a handoff: which session moved where.
+pub fn handoff_notice(session: &str, platform: &str) -> String {
+    format!("{NOTICE}{session}{NOTICE_TO}{platform} chat")
+}
+
+/// The platform of a handoff that a message in the role of the user announces. `None` if a person wrote the message.
+pub fn announced_handoff(text: &str) -> Option<&str> {
+    let (_, moved) = text.strip_prefix(NOTICE)?.split_once(NOTICE_TO)?;
+    let (platform, rest) = moved.split_once(" chat ")?;
+    // The number of the handoff follows.
+    let is_name = !platform.is_empty() && !platform.contains(char::is_whitespace);
+    (is_name && rest.starts_with('(')).then_some(platform)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

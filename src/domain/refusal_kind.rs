@@ -4,7 +4,9 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
     AmbiguousSession,
+    BadDirectory,
     BrokenOff,
+    ChatTaken,
     Config,
     Database,
     DatabaseBusy,
@@ -16,6 +18,7 @@ pub enum RefusalKind {
     Moved,
     NoAgent,
     NoAnswer,
+    NoDirectory,
     NoHomeChannel,
     NoQuestion,
     NoSuchCode,
@@ -39,9 +42,11 @@ pub enum RefusalKind {
 }
 
 impl RefusalKind {
-    pub const ALL: [RefusalKind; 33] = [
+    pub const ALL: [RefusalKind; 36] = [
         RefusalKind::AmbiguousSession,
+        RefusalKind::BadDirectory,
         RefusalKind::BrokenOff,
+        RefusalKind::ChatTaken,
         RefusalKind::Config,
         RefusalKind::Database,
         RefusalKind::DatabaseBusy,
@@ -53,6 +58,7 @@ impl RefusalKind {
         RefusalKind::Moved,
         RefusalKind::NoAgent,
         RefusalKind::NoAnswer,
+        RefusalKind::NoDirectory,
         RefusalKind::NoHomeChannel,
         RefusalKind::NoQuestion,
         RefusalKind::NoSuchCode,
@@ -79,7 +85,9 @@ impl RefusalKind {
     pub fn as_str(self) -> &'static str {
         match self {
             RefusalKind::AmbiguousSession => "ambiguous_session",
+            RefusalKind::BadDirectory => "bad_directory",
             RefusalKind::BrokenOff => "broken_off",
+            RefusalKind::ChatTaken => "chat_taken",
             RefusalKind::Config => "config",
             RefusalKind::Database => "database",
             RefusalKind::DatabaseBusy => "database_busy",
@@ -91,6 +99,7 @@ impl RefusalKind {
             RefusalKind::Moved => "moved",
             RefusalKind::NoAgent => "no_agent",
             RefusalKind::NoAnswer => "no_answer",
+            RefusalKind::NoDirectory => "no_directory",
             RefusalKind::NoHomeChannel => "no_home_channel",
             RefusalKind::NoQuestion => "no_question",
             RefusalKind::NoSuchCode => "no_such_code",

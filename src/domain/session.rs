@@ -21,6 +21,8 @@ pub struct Session {
     /// The beginning of the first message of a person. Set only where people see an untitled session.
     pub first_words: Option<String>,
     pub model: Option<String>,
+    /// The directory that agents work in, as an absolute path.
+    pub cwd: Option<String>,
     /// Set only by `Store::briefing`, for turns.
     pub system_prompt: Option<String>,
     pub session_key: Option<String>,
@@ -44,6 +46,7 @@ impl Session {
             title: None,
             first_words: None,
             model: None,
+            cwd: None,
             system_prompt: None,
             session_key: None,
             chat_id: None,

@@ -9,6 +9,7 @@ use tracing::Instrument;
 
 use crate::clock;
 use crate::delivery::{Address, ChatQueue, Outbox};
+use crate::domain::ThreadOutcome;
 use crate::domain::{Handoff, HandoffStage, HandoffState};
 use crate::domain::{KeyRules, Source};
 use crate::events::{Bus, Event};
@@ -316,6 +317,12 @@ async fn report_stages(
             session_id: handoff.session_id.clone(),
             platform: handoff.platform.clone(),
             stage,
+            no_thread: match &handoff.thread {
+                Some(ThreadOutcome::Chat { reason, .. }) if stage == HandoffStage::Threaded => {
+                    Some(reason.clone())
+                }
+                _ => None,
+            },
         });
     }
     if let Some(stage) = handoff.stage.filter(|stage| Some(*stage) > before) {

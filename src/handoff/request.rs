@@ -26,6 +26,8 @@ pub struct HandoffWish {
     pub after_turn: bool,
     /// Ignores signs of a turn in another program. A turn with a lease is still refused.
     pub force: bool,
+    /// Takes the place of another session that was handed off to a chat without threads.
+    pub replace: bool,
 }
 
 /// Checks the request and writes the pending row. `is_busy` says whether a turn of a session is in progress here. Also
@@ -64,6 +66,9 @@ pub async fn request(
     }
     if !wish.after_turn {
         check_idle(store, is_busy, &session, wish.force)?;
+    }
+    if !wish.replace {
+        check_place(store, platforms, &wish.platform, &session).await?;
     }
     let note = wish.note.as_deref();
     match store
@@ -105,6 +110,34 @@ fn check_idle(
              if that program is gone, --force hands off at once",
         )),
         _ => Ok(()),
+    }
+}
+
+/// Refuses if another session was handed off to the home chat itself and is there. A chat without threads is on one
+/// session at a time.
+async fn check_place(
+    store: &Store,
+    platforms: &Platforms,
+    platform: &str,
+    session: &Session,
+) -> Result<(), RequestError> {
+    let Some(home) = platforms.home(platform) else {
+        return Ok(());
+    };
+    let there = store.handed_off_there(platform, &home.chat_id, &session.id);
+    match there.await? {
+        None => Ok(()),
+        Some(there) => Err(refuse(
+            RefusalKind::ChatTaken,
+            format!(
+                "the chat on {platform} has no threads, and \"{}\" is there now",
+                there.label()
+            ),
+            format!(
+                "--replace takes its place; `hermesctl resume {}` brings it back first",
+                there.id
+            ),
+        )),
     }
 }
 

@@ -282,6 +282,9 @@ pub struct HandoffRequest {
     /// Hands off even if another program seems to use the session.
     #[serde(default)]
     pub force: bool,
+    /// Takes the place of another session that was handed off to the same chat, if the chat has no threads.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub replace: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -307,6 +310,12 @@ pub struct ChatOpen {
     /// The terminal of the user, for handoffs that name no session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tty: Option<String>,
+    /// The current directory of the user, as an absolute path. The session works there, unless it has a directory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Moves a session that has a directory to `cwd`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub here: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

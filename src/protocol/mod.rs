@@ -234,6 +234,7 @@ mod tests {
                 session: "s".into(),
                 platform: "local".into(),
                 stage: "bound".into(),
+                no_thread: None,
             },
         };
         let wire = serde_json::to_value(&event).unwrap();

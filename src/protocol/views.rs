@@ -154,6 +154,9 @@ pub struct SessionView {
     pub source: String,
     /// The model that answered last.
     pub model: Option<String>,
+    /// The directory that its agent works in.
+    #[serde(default)]
+    pub cwd: Option<String>,
     /// When it began.
     pub started_at: f64,
     /// When it ended. Null while it is live.
@@ -227,7 +230,8 @@ pub struct MessageView {
     pub tool_name: Option<String>,
     /// When it was written.
     pub timestamp: f64,
-    /// Set if a program wrote the message, not a person: the kind, in Hermes' words, such as `model_switch`.
+    /// Set if a program wrote the message, not a person: the kind, in Hermes' words, such as `model_switch`, or `handoff`
+    /// for the message that announces a handoff to the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_kind: Option<String>,
     /// Whether only the model sees it. Such messages are returned only if the request asks for them.
@@ -297,6 +301,9 @@ pub struct ChatView {
     pub resumed: bool,
     /// The platform whose chat had the session.
     pub came_from: Option<String>,
+    /// The agent that answers. Null if none can.
+    #[serde(default)]
+    pub agent: Option<String>,
 }
 
 /// One turn in a terminal.
@@ -385,6 +392,9 @@ pub enum EventKind {
         session: String,
         platform: String,
         stage: String,
+        /// With the stage `threaded`: why the handoff uses the chat itself instead of a thread.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        no_thread: Option<String>,
     },
     /// A handoff waits before it can go on to its next stage. It is published when the wait begins.
     #[serde(rename = "handoff.waiting")]
@@ -426,6 +436,22 @@ pub enum EventKind {
         session: String,
         turn: u64,
         text: String,
+    },
+    /// The agent uses a tool: once when that begins, once when it ends. Not every agent reports its tools.
+    #[serde(rename = "turn.tool")]
+    TurnTool {
+        session: String,
+        turn: u64,
+        /// The agent's id of this use.
+        call: String,
+        /// The tool.
+        name: String,
+        /// What the tool works on, in one line.
+        what: String,
+        /// `running`, `completed` or `failed`.
+        state: String,
+        /// How long it took, at the end.
+        seconds: Option<f64>,
     },
     /// The agent has replied or failed.
     #[serde(rename = "turn.ended")]
@@ -482,6 +508,14 @@ pub enum EventKind {
         model: Option<String>,
         /// Whether the session existed before.
         resumed: bool,
+    },
+    /// Another session was handed off to the chat of this one, which has no threads, and has taken its place.
+    #[serde(rename = "session.replaced")]
+    SessionReplaced {
+        session: String,
+        platform: String,
+        /// The id of the other session.
+        by: String,
     },
     /// A session moved without a handoff.
     #[serde(rename = "session.moved")]
@@ -540,10 +574,12 @@ impl EventKind {
             | EventKind::TurnWaiting { session, .. }
             | EventKind::TurnStarted { session, .. }
             | EventKind::TurnDelta { session, .. }
+            | EventKind::TurnTool { session, .. }
             | EventKind::TurnEnded { session, .. }
             | EventKind::TurnQuestion { session, .. }
             | EventKind::TurnQuestionClosed { session, .. }
             | EventKind::SessionStarted { session, .. }
+            | EventKind::SessionReplaced { session, .. }
             | EventKind::SessionMoved { session, .. }
             | EventKind::SessionReleased { session, .. }
             | EventKind::SessionEnded { session, .. } => Some(session),
@@ -560,10 +596,12 @@ impl EventKind {
             EventKind::TurnWaiting { .. } => "turn.waiting",
             EventKind::TurnStarted { .. } => "turn.started",
             EventKind::TurnDelta { .. } => "turn.delta",
+            EventKind::TurnTool { .. } => "turn.tool",
             EventKind::TurnEnded { .. } => "turn.ended",
             EventKind::TurnQuestion { .. } => "turn.question",
             EventKind::TurnQuestionClosed { .. } => "turn.question_closed",
             EventKind::SessionStarted { .. } => "session.started",
+            EventKind::SessionReplaced { .. } => "session.replaced",
             EventKind::SessionMoved { .. } => "session.moved",
             EventKind::SessionReleased { .. } => "session.released",
             EventKind::SessionEnded { .. } => "session.ended",

@@ -9,8 +9,8 @@ use rusqlite::{OptionalExtension, ToSql, params};
 
 use super::retract::Said;
 use super::{
-    Delivery, Departure, NewDelivery, Store, StoreError, TurnEnd, binding, deliveries, lenient,
-    lineage, moves, retract, sessions, turn_leases, turns,
+    Delivery, Departure, NewDelivery, Replaced, Store, StoreError, TurnEnd, binding, deliveries,
+    lenient, lineage, moves, retract, sessions, turn_leases, turns,
 };
 use crate::clock;
 use crate::domain::Reply;
@@ -93,6 +93,15 @@ pub(super) fn with_notice_stays(reason: &str) -> String {
 }
 
 /// The operations that Hermes has too.
+/// What a settled handoff leaves to be told.
+#[derive(Debug, Default)]
+pub struct Settled {
+    /// The chat that the session has left.
+    pub departure: Option<Departure>,
+    /// The session whose place it has taken.
+    pub replaced: Option<Replaced>,
+}
+
 impl Store {
     /// Requests a handoff. Refused if one is in flight.
     pub async fn request_handoff(
@@ -172,8 +181,9 @@ impl Store {
         .await
     }
 
-    /// Settles a handoff whose reply is in the chat. The session now leaves its former chat, if it had one.
-    pub async fn complete_handoff(&self, claim: &Claim) -> Result<Option<Departure>, StoreError> {
+    /// Settles a handoff whose reply is in the chat. The session now leaves its former chat, if it had one, and takes
+    /// the place of another one, if one was there.
+    pub async fn complete_handoff(&self, claim: &Claim) -> Result<Settled, StoreError> {
         let (id, fence, session_id) = (
             claim.handoff.id,
             claim.fence,
@@ -217,8 +227,18 @@ impl Store {
                  WHERE id = ?1 AND handoff_state = 'running'",
             )?
             .execute([&session_id])?;
-            let Some(key) = &left else { return Ok(None) };
-            moves::depart_from(c, changed, &session_id, key, &platform, mirrored.as_deref())
+            let replaced = super::replaced::note(c, changed, id)?;
+            let departure = match &left {
+                Some(key) => {
+                    let mirrored = mirrored.as_deref();
+                    moves::depart_from(c, changed, &session_id, key, &platform, mirrored)?
+                }
+                None => None,
+            };
+            Ok(Settled {
+                departure,
+                replaced,
+            })
         })
         .await
     }

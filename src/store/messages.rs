@@ -98,6 +98,7 @@ impl Store {
             let mut session = sessions::by_id(c, &sessions::tip(c, session_id)?)?;
             if let Some(session) = &mut session {
                 session.system_prompt = sessions::system_prompt(c, &session.id)?;
+                session.cwd = sessions::cwd_of(c, &session.id)?;
             }
             Ok(session)
         })?;

@@ -24,7 +24,7 @@ const LARGE: [&str; 8] = [
 ];
 
 /// Statements that may scan a table or walk through an index, and why.
-const MAY_SCAN: [(&str, &str); 11] = [
+const MAY_SCAN: [(&str, &str); 12] = [
     (
         "SELECT session_key, entry_json FROM gateway_routing WHERE scope",
         "looks for the chats of a place, once when a place ends",
@@ -56,6 +56,10 @@ const MAY_SCAN: [(&str, &str); 11] = [
     (
         "WHERE ?1 IS NULL ORDER BY id DESC LIMIT ?2",
         "lists handoffs by age, stops at the limit",
+    ),
+    (
+        "SELECT home, thread, session_key, platform, state FROM hermesd_handoffs",
+        "walks handoffs by age, stops at the limit",
     ),
     (
         "SELECT DISTINCT s.id FROM hermesd_handoffs h",

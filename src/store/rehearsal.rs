@@ -150,6 +150,7 @@ fn create(c: &Connection, title: Option<&str>) -> Result<String, StoreError> {
         source: "cli",
         title,
         model: None,
+        cwd: None,
         profile: "default",
     };
     sessions::create(c, &new)

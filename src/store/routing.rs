@@ -235,6 +235,7 @@ fn fresh(
         source: &source.platform,
         title: None,
         model: None,
+        cwd: None,
         profile: source.profile.as_deref().unwrap_or(changed.profile),
     };
     let id = sessions::create(c, &new)?;

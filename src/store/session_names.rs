@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::features::{self, Feature};
-use super::sessions::{COLUMNS, SessionFilter, SessionMatch, by_id, collect, list, tip};
+use super::sessions::{COLUMNS, SessionFilter, SessionMatch, by_id, collect, cwd_of, list, tip};
 use super::{Store, StoreError, lenient};
 use crate::domain::Session;
 use crate::domain::transcript::Content;
@@ -67,10 +67,14 @@ fn find(c: &Connection, name: &str) -> Result<SessionMatch, StoreError> {
 
 pub(super) fn live_end(c: &Connection, session: Session) -> Result<Session, StoreError> {
     let live = tip(c, &session.id)?;
-    match live == session.id {
-        true => Ok(session),
-        false => Ok(by_id(c, &live)?.unwrap_or(session)),
+    let mut session = match live == session.id {
+        true => session,
+        false => by_id(c, &live)?.unwrap_or(session),
+    };
+    if session.cwd.is_none() {
+        session.cwd = cwd_of(c, &session.id)?;
     }
+    Ok(session)
 }
 
 /// Searches a range of the primary key, so that a large table costs no more.

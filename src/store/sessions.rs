@@ -13,7 +13,7 @@ use crate::domain::Session;
 
 /// The columns that are read. The system prompt is long, so [`system_prompt`] reads it only for turns.
 pub(super) const COLUMNS: &str = "id, source, title, model, session_key, chat_id, thread_id, started_at, ended_at, \
-                       end_reason, message_count, handoff_state, handoff_platform, handoff_error";
+                       end_reason, message_count, handoff_state, handoff_platform, handoff_error, cwd";
 
 /// End reasons by which Hermes recognises that a chat began a new conversation.
 const RESET_REASONS: &str =
@@ -40,18 +40,8 @@ pub enum SessionMatch {
 impl Store {
     /// The working directory of a session, if it has one.
     pub fn cwd_of(&self, session_id: &str) -> Result<Option<PathBuf>, StoreError> {
-        self.look(|c| {
-            let mut statement = c.prepare_cached("SELECT cwd FROM sessions WHERE id = ?1")?;
-            for id in lineage::lineage(c, session_id)? {
-                let cwd = statement
-                    .query_row([id], |row| lenient::text(row, 0))
-                    .optional()?;
-                if let Some(cwd) = cwd.flatten().filter(|cwd| !cwd.is_empty()) {
-                    return Ok(Some(PathBuf::from(cwd)));
-                }
-            }
-            Ok(None)
-        })
+        let cwd = self.look(|c| cwd_of(c, session_id))?;
+        Ok(cwd.map(PathBuf::from))
     }
 
     pub async fn session(&self, id: &str) -> Result<Option<Session>, StoreError> {
@@ -102,6 +92,7 @@ impl Store {
                 source: &source,
                 title: title.as_deref(),
                 model: model.as_deref(),
+                cwd: None,
                 profile: &profile,
             };
             create(c, &new)
@@ -145,20 +136,22 @@ pub(super) struct NewSession<'a> {
     pub(super) source: &'a str,
     pub(super) title: Option<&'a str>,
     pub(super) model: Option<&'a str>,
+    pub(super) cwd: Option<&'a str>,
     /// The profile of the home. Hermes lists rows by it.
     pub(super) profile: &'a str,
 }
 
 pub(super) fn create(c: &Connection, new: &NewSession<'_>) -> Result<String, StoreError> {
     c.execute(
-        "INSERT INTO sessions (id, source, title, model, started_at, profile_name) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        "INSERT INTO sessions (id, source, title, model, started_at, profile_name, cwd) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         params![
             new.id,
             new.source,
             new.title,
             new.model,
             clock::now(),
-            new.profile
+            new.profile,
+            new.cwd
         ],
     )?;
     if features::has(c, Feature::CreatedSource)? {
@@ -168,6 +161,40 @@ pub(super) fn create(c: &Connection, new: &NewSession<'_>) -> Result<String, Sto
         )?;
     }
     Ok(new.id.to_owned())
+}
+
+/// The directory that a session works in. A row that continues a compressed one may leave it to that.
+pub(super) fn cwd_of(c: &Connection, session_id: &str) -> Result<Option<String>, StoreError> {
+    let mut statement = c.prepare_cached("SELECT cwd FROM sessions WHERE id = ?1")?;
+    for id in lineage::lineage(c, session_id)? {
+        let cwd = statement
+            .query_row([id], |row| lenient::text(row, 0))
+            .optional()?;
+        let cwd = cwd.flatten().filter(|cwd| !cwd.is_empty());
+        if cwd.is_some() {
+            return Ok(cwd);
+        }
+    }
+    Ok(None)
+}
+
+/// Gives a session a directory. One that it has already stays, unless `moves`.
+pub(super) fn work_in(
+    c: &Connection,
+    session_id: &str,
+    cwd: &str,
+    moves: bool,
+) -> Result<(), StoreError> {
+    let has = cwd_of(c, session_id)?;
+    if has.is_some() && !moves || has.as_deref() == Some(cwd) {
+        return Ok(());
+    }
+    // What Hermes knows about the repository of the old directory is not true of the new one.
+    c.prepare_cached(
+        "UPDATE sessions SET cwd = ?2, git_branch = NULL, git_repo_root = NULL WHERE id = ?1",
+    )?
+    .execute([session_id, cwd])?;
+    Ok(())
 }
 
 /// The system prompt of a session. Left out if it is too long for any model.
@@ -364,5 +391,6 @@ fn session(row: &Row<'_>) -> rusqlite::Result<Session> {
         handoff_state: text(11)?,
         handoff_platform: text(12)?,
         handoff_error: text(13)?,
+        cwd: text(14)?.filter(|cwd| !cwd.is_empty()),
     })
 }

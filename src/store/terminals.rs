@@ -51,6 +51,27 @@ pub struct Terminal {
     pub handoff: Option<i64>,
 }
 
+/// The directory of a terminal that opens a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WorkingDirectory {
+    /// Absolute.
+    pub path: String,
+    /// A session that has another directory moves here.
+    pub moves: bool,
+}
+
+/// The values of a new session with its terminal.
+#[derive(Debug, Clone, Default)]
+pub struct NewTerminalSession {
+    pub id: String,
+    pub title: Option<String>,
+    pub model: Option<String>,
+    /// The agent that answers, if the terminal names one.
+    pub agent: Option<String>,
+    pub tty: Option<String>,
+    pub cwd: Option<String>,
+}
+
 const TERMINAL_COLUMNS: &str = "session_id, left_because, interrupted";
 
 fn terminal(row: &Row<'_>) -> rusqlite::Result<Terminal> {
@@ -80,11 +101,15 @@ impl Store {
         &self,
         session_id: &str,
         tty: Option<&str>,
+        cwd: Option<WorkingDirectory>,
     ) -> Result<String, StoreError> {
         let (id, tty) = (session_id.to_owned(), tty.map(str::to_owned));
         self.change(move |c, changed| {
             let id = lineage::settle(c, changed, &id)?;
             sessions::reopen(c, &id)?;
+            if let Some(cwd) = &cwd {
+                sessions::work_in(c, &id, &cwd.path, cwd.moves)?;
+            }
             open(c, &id, tty.as_deref())?;
             Ok(id)
         })
@@ -92,33 +117,25 @@ impl Store {
     }
 
     /// Creates a session with its terminal and its agent.
-    pub async fn create_terminal_session(
-        &self,
-        id: &str,
-        title: Option<&str>,
-        model: Option<&str>,
-        agent: Option<&str>,
-        tty: Option<&str>,
-    ) -> Result<(), StoreError> {
-        let (id, model) = (id.to_owned(), model.map(str::to_owned));
-        let (title, tty) = (title.map(str::to_owned), tty.map(str::to_owned));
-        let (agent, profile) = (agent.map(str::to_owned), self.profile());
+    pub async fn create_terminal_session(&self, new: NewTerminalSession) -> Result<(), StoreError> {
+        let profile = self.profile();
         self.write(move |c| {
-            if let Some(title) = &title {
-                sessions::check_title(c, title, &id)?;
+            if let Some(title) = &new.title {
+                sessions::check_title(c, title, &new.id)?;
             }
-            let new = NewSession {
-                id: &id,
+            let row = NewSession {
+                id: &new.id,
                 source: "cli",
-                title: title.as_deref(),
-                model: model.as_deref(),
+                title: new.title.as_deref(),
+                model: new.model.as_deref(),
+                cwd: new.cwd.as_deref(),
                 profile: &profile,
             };
-            sessions::create(c, &new)?;
-            if let Some(agent) = &agent {
-                agents::remember(c, &id, agent)?;
+            sessions::create(c, &row)?;
+            if let Some(agent) = &new.agent {
+                agents::remember(c, &new.id, agent)?;
             }
-            open(c, &id, tty.as_deref())
+            open(c, &new.id, new.tty.as_deref())
         })
         .await
     }

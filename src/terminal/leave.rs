@@ -198,7 +198,7 @@ impl Terminals {
             Err(error) => return self.not_closed(session_id, &error),
         };
         let id = session_id.to_owned();
-        let place = AttachedTerminal::new(conversation.clone(), id, None, None, true);
+        let place = AttachedTerminal::new(conversation.clone(), id, None, None, None, true);
         match self.inner.attached().entry(conversation.clone()) {
             Entry::Occupied(_) => return,
             Entry::Vacant(vacant) => vacant.insert(place),

@@ -56,6 +56,8 @@ pub struct AttachedTerminal {
     tty: Option<String>,
     /// The agent chosen for a session that has no row yet, and so cannot store it.
     agent: Option<String>,
+    /// The directory of such a session.
+    cwd: Option<String>,
     /// Whether the session has a row. An untitled session gets it with its first message, so that an unused terminal
     /// leaves nothing behind.
     has_row: tokio::sync::Mutex<bool>,
@@ -81,6 +83,7 @@ impl AttachedTerminal {
         session_id: String,
         tty: Option<String>,
         agent: Option<String>,
+        cwd: Option<String>,
         has_row: bool,
     ) -> Arc<AttachedTerminal> {
         Arc::new(AttachedTerminal {
@@ -88,6 +91,7 @@ impl AttachedTerminal {
             session_id: Mutex::new(session_id),
             tty,
             agent,
+            cwd,
             has_row: tokio::sync::Mutex::new(has_row),
             turn: Mutex::default(),
             leaving: AtomicBool::new(false),
@@ -162,6 +166,12 @@ impl Terminals {
             let transcript_writer = agent.transcript_writer(source);
             (agent, transcript_writer)
         }))
+    }
+
+    /// The name of the agent that answers. `None` if none can.
+    pub fn agent_name(&self, terminal: &AttachedTerminal) -> Option<String> {
+        let chosen = self.agent_at(terminal).ok()?.ok();
+        chosen.map(|(agent, _)| agent.name().to_owned())
     }
 
     /// The terminal attached to a session.

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::{AttachedTerminal, Terminals};
+use crate::agent::directory;
 use crate::clock;
 use crate::domain::TERMINAL;
 use crate::domain::{RefusalKind, Session, title};
 use crate::events::Event;
 use crate::sessions::{self, Refusal, RequestError, turn_elsewhere};
-use crate::store::{BusyElsewhere, StoreError};
+use crate::store::{BusyElsewhere, NewTerminalSession, StoreError, WorkingDirectory};
 
 /// The request of a terminal.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +21,10 @@ pub struct Opening {
     /// The agent that answers from now on.
     pub agent: Option<String>,
     pub tty: Option<String>,
+    /// The current directory of the client.
+    pub cwd: Option<String>,
+    /// A session that has another directory moves to `cwd`.
+    pub here: bool,
     /// The terminal that the client has now. It stays attached if its session is the requested one.
     pub at: Option<Arc<AttachedTerminal>>,
 }
@@ -43,11 +48,16 @@ impl Terminals {
             let agent = self.inner.turns.agents().get(name);
             agent.map_err(|why| refusal(RefusalKind::NoAgent, why, "see `hermesctl agents`"))?;
         }
-        let Some(name) = &wish.session else {
-            return self.begin(wish).await;
-        };
-        self.resume_session(name, wish.tty, wish.agent.as_deref(), wish.at)
-            .await
+        if let Some(cwd) = &wish.cwd {
+            directory::check_name(cwd).map_err(|why| {
+                let hint = "send the current directory as an absolute path";
+                refusal(RefusalKind::BadDirectory, why, hint)
+            })?;
+        }
+        match wish.session.clone() {
+            None => self.begin(wish).await,
+            Some(name) => self.resume_session(&name, wish).await,
+        }
     }
 
     /// Brings a session back from its chat. Without a name, the only session that was handed off.
@@ -91,25 +101,32 @@ impl Terminals {
     async fn resume_session(
         &self,
         name: &str,
-        tty: Option<String>,
-        agent: Option<&str>,
-        at: Option<Arc<AttachedTerminal>>,
+        wish: Opening,
     ) -> Result<OpenedSession, RequestError> {
         let session = self.find(name).await?;
         let conversation = self.inner.store.root(&session.id)?;
-        let kept = at.filter(|terminal| terminal.conversation == conversation);
+        let kept = wish
+            .at
+            .filter(|terminal| terminal.conversation == conversation);
         let stays = kept.is_some();
         let id = session.id.clone();
+        let tty = wish.tty;
         let terminal =
-            kept.unwrap_or_else(|| AttachedTerminal::new(conversation, id, tty, None, true));
+            kept.unwrap_or_else(|| AttachedTerminal::new(conversation, id, tty, None, None, true));
+        let moves = wish.here;
+        let cwd = wish.cwd.map(|path| WorkingDirectory { path, moves });
         if !stays {
             self.attach(&terminal, &session)?;
         }
         let taken = async {
             let came_from = self.bring_home(&session).await?;
             let tty = terminal.tty.as_deref();
-            let id = self.inner.store.open_terminal(&session.id, tty).await?;
-            if let Some(agent) = agent {
+            let id = self
+                .inner
+                .store
+                .open_terminal(&session.id, tty, cwd)
+                .await?;
+            if let Some(agent) = wish.agent.as_deref() {
                 self.inner.store.remember_agent(&id, agent).await?;
             }
             terminal.continue_in(id.clone());
@@ -169,7 +186,14 @@ impl Terminals {
         let title = title.flatten();
         let now = clock::now();
         let id = clock::session_id(now);
-        let terminal = AttachedTerminal::new(id.clone(), id.clone(), wish.tty, wish.agent, false);
+        let terminal = AttachedTerminal::new(
+            id.clone(),
+            id.clone(),
+            wish.tty,
+            wish.agent,
+            wish.cwd.clone(),
+            false,
+        );
         if title.is_some() {
             self.create_row(&terminal, title.as_deref())
                 .await
@@ -178,6 +202,7 @@ impl Terminals {
         self.inner.attached().insert(id.clone(), terminal.clone());
         let session = Session {
             title,
+            cwd: wish.cwd,
             ..Session::unsaved(&id, now)
         };
         Ok(OpenedSession {
@@ -201,10 +226,15 @@ impl Terminals {
         let (store, id) = (&self.inner.store, &terminal.session_id());
         let agent = self.agent_at(terminal)?.ok();
         let model = agent.and_then(|(agent, _)| agent.model());
-        let (chosen, tty) = (terminal.agent.as_deref(), terminal.tty.as_deref());
-        store
-            .create_terminal_session(id, title, model.as_deref(), chosen, tty)
-            .await?;
+        let new = NewTerminalSession {
+            id: id.clone(),
+            title: title.map(str::to_owned),
+            model: model.clone(),
+            agent: terminal.agent.clone(),
+            tty: terminal.tty.clone(),
+            cwd: terminal.cwd.clone(),
+        };
+        store.create_terminal_session(new).await?;
         *has_row = true;
         self.publish_start(id, model, false);
         Ok(())

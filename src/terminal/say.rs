@@ -1,6 +1,7 @@
 //! Answers one message of a terminal. The message is stored before the agent gets it, and the reply is stored while it
 //! streams. The end of the turn, however it ends, is stored in the transcript.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tracing::Instrument;
 
 use super::open::refusal;
 use super::{AttachedTerminal, LiveTurn, Terminals};
-use crate::agent::{Agent, Prompt};
+use crate::agent::{Agent, Prompt, directory};
 use crate::domain::LONGEST_MESSAGE;
 use crate::domain::RefusalKind;
 use crate::domain::Reply;
@@ -123,6 +124,18 @@ impl Terminals {
                 "see `hermesctl agents`",
             )
         })?;
+        if agent.works_in_directory() {
+            let cwd = match *at.terminal.has_row.lock().await {
+                true => inner.store.cwd_of(&id)?,
+                false => at.terminal.cwd.as_ref().map(PathBuf::from),
+            };
+            let problem =
+                cwd.and_then(|cwd| directory::check_entry(&cwd.to_string_lossy(), &id).err());
+            if let Some(problem) = problem {
+                let (kind, message) = (RefusalKind::NoDirectory, problem.message);
+                return Err(refusal(kind, message, &problem.remedy));
+            }
+        }
         lock.share(
             inner
                 .store

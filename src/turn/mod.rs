@@ -21,7 +21,7 @@ pub use questions::{AnswerOutcome, QuestionDisplay, Questions};
 pub use session_lock::{SessionLock, SessionLocks};
 pub use waiting::{WaitOutcome, kept_busy};
 
-use crate::agent::{Agent, AgentError, Agents, PROBE, Prompt};
+use crate::agent::{Agent, AgentError, Agents, PROBE, Prompt, directory};
 use crate::clock;
 use crate::config::Timeouts;
 use crate::domain::Reply;
@@ -45,6 +45,8 @@ pub enum TurnError {
         after: Duration,
         which: &'static str,
     },
+    #[error("{0}")]
+    Directory(String),
     #[error("the agent's answer was empty")]
     Empty,
     #[error("another program took over this conversation during the answer")]
@@ -239,6 +241,10 @@ impl Turns {
         sink: &TurnSink<'_>,
         cancel: &CancellationToken,
     ) -> Result<Reply, TurnError> {
+        if agent.works_in_directory() {
+            // Not elsewhere by a guess: the agent may write files.
+            directory::check(prompt.session).map_err(|e| TurnError::Directory(e.to_string()))?;
+        }
         let cancelled = cancel.child_token();
         let answer = catch_panic(agent.turn(prompt, sink, &cancelled));
         tokio::pin!(answer);
@@ -305,7 +311,7 @@ fn questions_in(store: &Store) -> PathBuf {
 fn kind(outcome: &Result<Reply, TurnError>) -> &'static str {
     match outcome {
         Ok(_) => "answered",
-        Err(TurnError::Agent(_)) => "failed",
+        Err(TurnError::Agent(_) | TurnError::Directory(_)) => "failed",
         Err(TurnError::TimedOut { .. }) => "timed_out",
         Err(TurnError::Empty) => "empty",
         Err(TurnError::Lost) => "lost",

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::time::Instant;
 
 use crate::agent::Sink;
-use crate::domain::{Question, QuestionAnswer};
+use crate::domain::{Question, QuestionAnswer, ToolReport};
 use crate::events::{Bus, Event};
 use crate::turn::questions::{AskedQuestion, Closed, TERMINAL, Waiting};
 use crate::turn::{QuestionDisplay, Questions};
@@ -77,6 +77,15 @@ impl Sink for TurnSink<'_> {
 
     fn alive(&self) {
         self.beat(|pulse| pulse.begun = true);
+    }
+
+    fn tool(&self, report: ToolReport) {
+        self.alive();
+        self.bus.publish(Event::TurnTool {
+            session_id: self.session_id.to_owned(),
+            turn: self.turn,
+            report,
+        });
     }
 
     async fn ask(&self, question: Question) -> QuestionAnswer {

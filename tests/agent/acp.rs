@@ -68,6 +68,9 @@ async fn a_history_from_elsewhere_is_given_once_before_the_first_words_and_never
 async fn a_conversation_goes_to_a_chat_and_comes_back_with_each_message_once() {
     let home = Home::new();
     seed_session(&home).await;
+    // A session without one would move to the directory in which it is resumed.
+    let set = "UPDATE sessions SET cwd = '/'";
+    home.sqlite().execute(set, []).unwrap();
     let daemon = start(&home, "plain", &[]);
     somebody_hands_off(&home);
     let client = daemon.client().await;

@@ -132,7 +132,7 @@ async fn the_program_is_told_the_session_the_transcript_and_the_words() {
     let told: Value = serde_json::from_str(&read(&out)).unwrap();
     assert_eq!(
         told["session"],
-        json!({"id": SESSION, "title": TITLE, "source": "local", "model": "m", "system_prompt": "Be kind."})
+        json!({"id": SESSION, "title": TITLE, "source": "local", "model": "m", "cwd": null, "system_prompt": "Be kind."})
     );
     assert_eq!(
         told["transcript"],

@@ -132,6 +132,8 @@ fn quitting_in_the_middle_of_an_answer_keeps_what_was_streamed() {
 fn a_daemon_that_is_cut_off_keeps_what_was_streamed_and_its_chats_say_so() {
     let mut scene = Scene::open();
     assert!(scene.daemon().cut_off().success());
+    scene.terminal.shows("The daemon went away.");
+    scene.terminal.press(CTRL_C);
     assert_eq!(scene.terminal.end(), 6);
     assert!(
         scene
@@ -152,6 +154,8 @@ fn what_a_killed_daemon_had_streamed_is_kept_by_the_next() {
         (!kept.is_empty()).then_some(())
     });
     scene.daemon().kill();
+    scene.terminal.shows("The daemon went away.");
+    scene.terminal.press(CTRL_C);
     assert_eq!(scene.terminal.end(), 6);
     assert!(
         scene
@@ -244,22 +248,6 @@ fn a_window_that_is_closed_at_the_prompt_ends_the_session() {
     until("the session ends", || {
         (sessions(&home) == [ended("cli", "cli_close")]).then_some(())
     });
-}
-
-#[test]
-fn a_chat_at_its_prompt_says_that_the_daemon_went_away() {
-    let home = Home::new();
-    let daemon = home.start();
-    let mut terminal = chat(&home);
-    terminal.prompts();
-    daemon.kill();
-    assert_eq!(terminal.end(), 6);
-    assert!(
-        terminal
-            .screen()
-            .contains("\nerror: the connection to the daemon was lost")
-    );
-    assert!(terminal.is_as_found());
 }
 
 #[test]

@@ -30,11 +30,12 @@ fn json_lines(ran: &Ran) -> Vec<Value> {
     ran.stdout.lines().map(parse).collect()
 }
 
-const SESSION_KEYS: [&str; 14] = [
+const SESSION_KEYS: [&str; 15] = [
     "id",
     "title",
     "source",
     "model",
+    "cwd",
     "started_at",
     "ended_at",
     "end_reason",

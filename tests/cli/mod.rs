@@ -2,8 +2,10 @@
 
 pub mod chat;
 mod chat_left;
+mod chat_terminal;
 mod commands;
 mod completions;
+mod directories;
 mod doctor;
 mod edges;
 mod install;

@@ -7,7 +7,9 @@ use hermesd::domain::RequestedVia;
 use hermesd::domain::TranscriptWriter;
 use hermesd::platform::local;
 use hermesd::platform::{Dedup, Priority, RateLimited, RetryPolicy};
-use hermesd::store::{Answer, Claim, Delivery, DeliveryExtra, NewDelivery, Store};
+use hermesd::store::{
+    Answer, Claim, Delivery, DeliveryExtra, NewDelivery, NewTerminalSession, Store,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::scripted::Scripted;
@@ -135,7 +137,10 @@ async fn a_session_that_hermes_closes_stays_open_while_a_terminal_is_on_it() {
     let home = Home::new();
     let store = home.store();
     store
-        .create_terminal_session("s", None, None, None, None)
+        .create_terminal_session(NewTerminalSession {
+            id: "s".into(),
+            ..NewTerminalSession::default()
+        })
         .await
         .unwrap();
     let closed = "UPDATE sessions SET ended_at = ?1, end_reason = 'tui_close'";

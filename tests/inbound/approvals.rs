@@ -234,7 +234,8 @@ fn a_terminal_shows_what_will_run_and_nothing_of_it_steers_the_screen() {
     // Only one list of choices begins a line.
     let choices = |n: &str| screen.lines().filter(|l| l.starts_with(n)).count();
     assert_eq!((choices("1. "), choices("3. No")), (1, 1), "{screen}");
-    terminal.say("3");
+    terminal.shows("\nallow? [1-3]");
+    terminal.type_line("3");
     terminal.shows("You chose the-reject_once");
 }
 

@@ -6,7 +6,7 @@ use hermesd::domain::RequestedVia;
 use hermesd::domain::TranscriptWriter;
 use hermesd::domain::transcript::Role;
 use hermesd::platform::local;
-use hermesd::store::{Answer, Claim, NewMessage, OpenMode, Store};
+use hermesd::store::{Answer, Claim, NewMessage, NewTerminalSession, OpenMode, Store};
 use serde_json::{Value, json};
 
 use crate::store::open::home_of;
@@ -236,7 +236,10 @@ async fn new_rows_name_their_profile_and_their_first_source() {
         .unwrap();
     assert_eq!(row(&chat.session_id), "work local");
     store
-        .create_terminal_session("t1", None, None, None, None)
+        .create_terminal_session(NewTerminalSession {
+            id: "t1".into(),
+            ..NewTerminalSession::default()
+        })
         .await
         .unwrap();
     assert_eq!(row("t1"), "work cli");
@@ -365,7 +368,7 @@ async fn reopening_a_row_marks_the_conversations_that_began_at_its_reset() {
                     ('marked', 'telegram', 'k', 'p', 3, '{\"_reset_from\": \"q\"}');",
         )
         .unwrap();
-    store.open_terminal("p", None).await.unwrap();
+    store.open_terminal("p", None, None).await.unwrap();
     let mark = |id: &str| -> Option<String> {
         one(
             &home,

@@ -89,7 +89,10 @@ async fn whatever_acts_on_the_old_row_acts_on_the_one_that_goes_on() {
     let source = local::source("home", None);
     let key = session_key(&source, &KeyRules::default());
 
-    assert_eq!(store.open_terminal(SESSION, None).await.unwrap(), CHILD);
+    assert_eq!(
+        store.open_terminal(SESSION, None, None).await.unwrap(),
+        CHILD
+    );
     let typed = store
         .begin_terminal_turn(SESSION, "hello", TranscriptWriter::Daemon)
         .await;

@@ -1,6 +1,6 @@
 //! hermesctl in the background, for what happens while it waits.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
 
 use super::{Home, Ran, until};
@@ -24,6 +24,12 @@ impl Home {
         Running::start(command.args(arguments).stdin(input))
     }
 
+    /// Starts hermesctl with a pipe that [`Running::write`] writes into.
+    pub fn feed_hermesctl(&self, arguments: &[&str]) -> Running {
+        let mut command = self.command(env!("CARGO_BIN_EXE_hermesctl"));
+        Running::start(command.args(arguments).stdin(Stdio::piped()))
+    }
+
     /// Waits until a handoff stands still at the place that HERMESD_PAUSE_AT names.
     pub fn until_paused(&self) {
         until("the handoff stands still", || {
@@ -38,7 +44,13 @@ impl Running {
         Running(command.spawn().expect("hermesctl"))
     }
 
+    pub fn write(&mut self, text: &str) {
+        let stdin = self.0.stdin.as_mut().expect("a pipe");
+        stdin.write_all(text.as_bytes()).expect("a reader");
+    }
+
     pub fn end(mut self) -> Ran {
+        drop(self.0.stdin.take());
         let status = until("hermesctl ends", || self.0.try_wait().expect("a child"));
         let (mut stdout, mut stderr) = (String::new(), String::new());
         let child = &mut self.0;

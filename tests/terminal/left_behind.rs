@@ -152,7 +152,7 @@ async fn a_daemon_killed_during_the_handoff_is_made_up_for_by_the_next() {
         seed_session(&home).await;
         let store = home.store();
         // As a killed daemon leaves it: a terminal that was open, and a handoff that has bound its chat.
-        store.open_terminal(SESSION, None).await.unwrap();
+        store.open_terminal(SESSION, None, None).await.unwrap();
         store
             .request_handoff(SESSION, "local", None, RequestedVia::Socket, false)
             .await

@@ -2,7 +2,7 @@
 //! names the protocol's crate.
 
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -66,6 +66,8 @@ pub(super) struct Known {
     pub(super) id: String,
     /// The number of messages of the transcript that the agent has seen.
     pub(super) messages: usize,
+    /// The directory that it works in.
+    pub(super) directory: PathBuf,
 }
 
 impl Connection {
@@ -149,12 +151,12 @@ impl Connection {
 
     /// Loads a session that the agent had before. Returns false if the agent does not have it. An agent that answers
     /// without an error but replays nothing does not have it either: it would refuse the next prompt.
-    pub(super) async fn load(&self, id: &str) -> Result<bool, AgentError> {
+    pub(super) async fn load(&self, id: &str, directory: &Path) -> Result<bool, AgentError> {
         if !self.can_load {
             return Ok(false);
         }
         let mut replayed = self.listen(id);
-        let request = LoadSessionRequest::new(id.to_owned(), directory());
+        let request = LoadSessionRequest::new(id.to_owned(), directory);
         let answer = self.within(self.agent.send_request(request).block_task());
         tokio::pin!(answer);
         let mut replayed_any = false;
@@ -177,8 +179,8 @@ impl Connection {
         Ok(replayed_any || loaded.modes.is_some() || loaded.config_options.is_some())
     }
 
-    pub(super) async fn create(&self) -> Result<String, AgentError> {
-        let request = NewSessionRequest::new(directory());
+    pub(super) async fn create(&self, directory: &Path) -> Result<String, AgentError> {
+        let request = NewSessionRequest::new(directory);
         let created = self
             .within(self.agent.send_request(request).block_task())
             .await?;
@@ -343,11 +345,6 @@ fn ended_because(reason: &Mutex<Option<String>>) -> AgentError {
 fn explain(error: &agent_client_protocol::Error) -> AgentError {
     let detail = error.data.as_ref().map(|data| format!(" ({data})"));
     AgentError::Failed(format!("{}{}", error.message, detail.unwrap_or_default()))
-}
-
-/// The working directory of a session: the user's home.
-fn directory() -> PathBuf {
-    std::env::home_dir().unwrap_or_else(|| PathBuf::from("/"))
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

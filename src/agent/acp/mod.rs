@@ -6,6 +6,7 @@ mod connection;
 mod diff;
 mod tool;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{
@@ -22,7 +23,7 @@ use super::{Agent, AgentError, Prompt, Sink};
 use crate::agent::PROBE;
 use crate::domain::TranscriptWriter;
 use crate::domain::transcript::Message;
-use crate::domain::{Question, QuestionAnswer, Reply};
+use crate::domain::{Question, QuestionAnswer, Reply, Session};
 use crate::store::Store;
 use connection::{Connection, Known, Update};
 
@@ -54,31 +55,40 @@ impl Acp {
     ) -> Result<Known, AgentError> {
         let (id, said) = (&prompt.session.id, prompt.transcript.messages.len());
         let own = prompt.session.source == OWN_SOURCE;
+        let directory = directory(prompt.session);
         // Under our id, the agent writes into our transcript. That is wrong if we write the rows of this session. It is
         // also wrong if the agent needs messages of others as context: they would be stored as the person's text.
         let is_fit = |known: &Known| known.id != *id || own && known.messages >= said;
-        if let Some(known) = connection.opened(id).filter(is_fit) {
+        // An agent cannot move a session that it has open. It loads or creates the session in the new directory.
+        let is_there = |known: &Known| is_fit(known) && known.directory == directory;
+        if let Some(known) = connection.opened(id).filter(is_there) {
             return Ok(known);
         }
         let command = self.program.words.join(" ");
         let earlier = self.store.acp_session(id, &command).map_err(unread)?;
-        let earlier = earlier.map(|(id, messages)| Known { id, messages });
+        let earlier = earlier.map(|(id, messages)| Known {
+            id,
+            messages,
+            directory: directory.clone(),
+        });
         if let Some(known) = earlier.clone().filter(is_fit)
             && !connection.is_abandoned(&known.id)
-            && connection.load(&known.id).await?
+            && connection.load(&known.id, &directory).await?
         {
             return Ok(known);
         }
         let is_new = earlier.is_none() && !connection.is_abandoned(id);
-        if own && is_new && connection.load(id).await? {
+        if own && is_new && connection.load(id, &directory).await? {
             return Ok(Known {
                 id: id.clone(),
                 messages: said,
+                directory,
             });
         }
         Ok(Known {
-            id: connection.create().await?,
+            id: connection.create(&directory).await?,
             messages: 0,
+            directory,
         })
     }
 
@@ -104,6 +114,7 @@ impl Acp {
         let known = Known {
             id: name.to_owned(),
             messages,
+            directory: directory(prompt.session),
         };
         let command = self.program.words.join(" ");
         if let Err(error) = self
@@ -125,6 +136,10 @@ impl Agent for Acp {
 
     fn missing(&self) -> Option<String> {
         self.program.missing()
+    }
+
+    fn works_in_directory(&self) -> bool {
+        true
     }
 
     fn transcript_writer(&self, source: &str) -> TranscriptWriter {
@@ -240,10 +255,10 @@ impl AcpTurn<'_> {
                 self.sink.push(&words);
             }
             Update::Life => self.sink.alive(),
-            Update::Tool(call) => {
-                self.calls.receive(*call);
-                self.sink.alive();
-            }
+            Update::Tool(call) => match self.calls.receive(*call) {
+                Some(report) => self.sink.tool(report),
+                None => self.sink.alive(),
+            },
             Update::Permission(request, responder) => {
                 let call = self.calls.about(&request.tool_call);
                 let outcome = tokio::select! {
@@ -268,6 +283,13 @@ impl Drop for AcpTurn<'_> {
             self.connection.abandon(self.id);
         }
     }
+}
+
+/// The directory that a session works in: its own, else the user's home.
+fn directory(session: &Session) -> PathBuf {
+    let own = session.cwd.as_ref().map(PathBuf::from);
+    own.or_else(std::env::home_dir)
+        .unwrap_or_else(|| PathBuf::from("/"))
 }
 
 /// Waits forever if there is no time.

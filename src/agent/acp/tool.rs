@@ -1,13 +1,14 @@
 //! Collects what an agent reports about its tool calls, and shows it to the person who is asked for permission.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ToolCallContent, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
 };
 
 use super::diff;
-use crate::domain::QuestionPart;
+use crate::domain::{QuestionPart, ToolReport, ToolState};
 
 /// The limit of remembered calls: an agent that never ends its calls must not fill our memory.
 const MOST_CALLS: usize = 256;
@@ -15,23 +16,39 @@ const MOST_CALLS: usize = 256;
 /// The calls of a turn that have not ended. A request for permission may contain only the id of a call that was
 /// described before.
 #[derive(Default)]
-pub(super) struct Calls(HashMap<String, ToolCallUpdateFields>);
+pub(super) struct Calls(HashMap<String, (ToolCallUpdateFields, Instant)>);
 
 impl Calls {
-    pub(super) fn receive(&mut self, update: ToolCallUpdate) {
+    /// Returns what a person may see of it: the begin of a call, and its end.
+    pub(super) fn receive(&mut self, update: ToolCallUpdate) -> Option<ToolReport> {
         let id = update.tool_call_id.0.to_string();
-        let ended = [ToolCallStatus::Completed, ToolCallStatus::Failed];
-        if update.fields.status.is_some_and(|now| ended.contains(&now)) {
-            self.0.remove(&id);
-        } else if self.0.contains_key(&id) || self.0.len() < MOST_CALLS {
-            let known = self.0.remove(&id).unwrap_or_default();
-            self.0.insert(id, merged(known, update.fields));
+        let state = match update.fields.status {
+            Some(ToolCallStatus::Completed) => ToolState::Completed,
+            Some(ToolCallStatus::Failed) => ToolState::Failed,
+            _ => ToolState::Running,
+        };
+        let known = self.0.remove(&id);
+        let (since, is_new) = (known.as_ref().map(|(_, since)| *since), known.is_none());
+        let fields = merged(
+            known.map(|(fields, _)| fields).unwrap_or_default(),
+            update.fields,
+        );
+        let mut report = report(&id, &fields, state);
+        if state != ToolState::Running {
+            report.took = since.map(|since| since.elapsed().as_secs_f64());
+            return Some(report);
         }
+        if self.0.len() < MOST_CALLS {
+            self.0
+                .insert(id, (fields, since.unwrap_or_else(Instant::now)));
+        }
+        is_new.then_some(report)
     }
 
     /// Everything known about the call that a request refers to.
     pub(super) fn about(&self, request: &ToolCallUpdate) -> ToolCallUpdateFields {
-        let known = self.0.get(&*request.tool_call_id.0).cloned();
+        let known = self.0.get(&*request.tool_call_id.0);
+        let known = known.map(|(fields, _)| fields.clone());
         merged(known.unwrap_or_default(), request.fields.clone())
     }
 }
@@ -45,6 +62,18 @@ fn merged(known: ToolCallUpdateFields, new: ToolCallUpdateFields) -> ToolCallUpd
     fields.locations = new.locations.or(known.locations);
     fields.raw_input = new.raw_input.or(known.raw_input);
     fields
+}
+
+fn report(id: &str, call: &ToolCallUpdateFields, state: ToolState) -> ToolReport {
+    let kind = call.kind.and_then(|kind| serde_json::to_value(kind).ok());
+    let kind = kind.as_ref().and_then(|kind| kind.as_str());
+    let kind = kind.filter(|kind| *kind != "other");
+    let name = call.name.as_deref().or(kind).unwrap_or("tool");
+    let place = call.locations.iter().flatten().next();
+    let place = place.map(|place| place.path.display().to_string());
+    let title = call.title.as_deref().filter(|title| *title != name);
+    let what = title.or(place.as_deref()).unwrap_or_default();
+    ToolReport::new(id, name, what, state)
 }
 
 /// The subject of the question: the whole call, verbatim.

@@ -39,13 +39,23 @@ pub(super) struct HermesProcess {
 
 #[derive(Default)]
 struct Shared {
-    answers: Mutex<HashMap<u64, oneshot::Sender<Result<Value, String>>>>,
+    answers: Mutex<HashMap<u64, oneshot::Sender<Result<Value, Refused>>>>,
     listeners: Mutex<HashMap<String, mpsc::Sender<HermesEvent>>>,
     ready: CancellationToken,
     ended: CancellationToken,
     /// Why the process ended.
     reason: Mutex<Option<String>>,
 }
+
+/// Hermes' refusal of a request.
+#[derive(Debug)]
+struct Refused {
+    code: Option<i64>,
+    message: String,
+}
+
+/// JSON-RPC's code for a method that the server does not have.
+const UNKNOWN_METHOD: i64 = -32601;
 
 /// An event of a session.
 #[derive(Debug, Clone)]
@@ -83,6 +93,31 @@ impl HermesProcess {
     }
 
     pub(super) async fn call(&self, method: &str, params: Value) -> Result<Value, AgentError> {
+        let refused = |refused: Refused| {
+            let message = refused.message;
+            AgentError::Failed(format!("Hermes refused {method}: {message}"))
+        };
+        self.answered(method, params).await?.map_err(refused)
+    }
+
+    /// Calls a method that older versions of Hermes do not have. `None` if this one does not.
+    pub(super) async fn call_if_known(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> Result<Option<Result<Value, String>>, AgentError> {
+        Ok(match self.answered(method, params).await? {
+            Ok(result) => Some(Ok(result)),
+            Err(refused) if refused.code == Some(UNKNOWN_METHOD) => None,
+            Err(refused) => Some(Err(refused.message)),
+        })
+    }
+
+    async fn answered(
+        &self,
+        method: &str,
+        params: Value,
+    ) -> Result<Result<Value, Refused>, AgentError> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         locked(&self.shared.answers).insert(id, answer);
@@ -97,8 +132,7 @@ impl HermesProcess {
         };
         tokio::select! {
             answer = answered => match answer {
-                Ok(Ok(Ok(result))) => Ok(result),
-                Ok(Ok(Err(message))) => Err(AgentError::Failed(format!("Hermes refused {method}: {message}"))),
+                Ok(Ok(answer)) => Ok(answer),
                 Ok(Err(_)) => Err(self.why()),
                 Err(_) => {
                     locked(&self.shared.answers).remove(&id);
@@ -298,10 +332,13 @@ async fn receive(shared: &Shared, line: &str) {
         return;
     };
     let result = match message.get("error") {
-        Some(error) => Err(error["message"]
-            .as_str()
-            .unwrap_or("no reason given")
-            .to_owned()),
+        Some(error) => Err(Refused {
+            code: error["code"].as_i64(),
+            message: error["message"]
+                .as_str()
+                .unwrap_or("no reason given")
+                .to_owned(),
+        }),
         None => Ok(message["result"].take()),
     };
     let _ = answer.send(result);

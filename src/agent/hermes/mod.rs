@@ -5,6 +5,7 @@ mod backend;
 mod find;
 mod images;
 mod sessions;
+mod tools;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,7 @@ use crate::domain::transcript::{HIDDEN, Role, Transcript};
 use crate::domain::{Question, QuestionAnswer, QuestionPart, Reply, Usage};
 use backend::{HermesEvent, HermesProcess, Listening};
 use sessions::{Open, Slot};
+use tools::Tools;
 
 /// Hermes waits at least this long for an approval.
 const PENDING: Duration = Duration::from_secs(55);
@@ -88,8 +90,34 @@ impl Hermes {
         slot.open = Some(Open {
             live: live.to_owned(),
             said: None,
+            cwd: opened["info"]["cwd"].as_str().map(str::to_owned),
         });
         Ok(live.to_owned())
+    }
+
+    /// Lets the backend work in the directory of the session. Returns a note for the person if it cannot.
+    async fn work_in(
+        &self,
+        backend: &HermesProcess,
+        open: &mut Open,
+        cwd: &str,
+    ) -> Result<Option<String>, AgentError> {
+        if open.cwd.as_deref() == Some(cwd) {
+            return Ok(None);
+        }
+        let params = json!({"session_id": open.live, "cwd": cwd});
+        match backend.call_if_known("session.cwd.set", params).await? {
+            Some(Ok(_)) => {
+                open.cwd = Some(cwd.to_owned());
+                Ok(None)
+            }
+            Some(Err(why)) => Err(AgentError::Failed(format!(
+                "Hermes cannot work in {cwd}: {why}"
+            ))),
+            None => Ok(Some(format!(
+                "this version of Hermes works in a directory of its own, not in {cwd}: update Hermes"
+            ))),
+        }
     }
 }
 
@@ -107,6 +135,10 @@ impl Agent for Hermes {
 
     fn missing(&self) -> Option<String> {
         self.program.missing()
+    }
+
+    fn works_in_directory(&self) -> bool {
+        true
     }
 
     fn transcript_writer(&self, _source: &str) -> TranscriptWriter {
@@ -131,15 +163,19 @@ impl Agent for Hermes {
             sink.alive();
             let mut slot = backend.sessions.reserve(sink.conversation()).await;
             let live = self.open(&backend, &mut slot, &prompt).await?;
+            let mut note = None;
+            if let (Some(open), Some(cwd)) = (&mut slot.open, &prompt.session.cwd) {
+                note = self.work_in(&backend, open, cwd).await?;
+            }
             // Until the turn succeeds, the backend's memory may differ from the transcript. For example, it may hold
             // the pictures of a turn that ended before its message was submitted.
             if let Some(open) = &mut slot.open {
                 open.said = None;
             }
             let sure = images::attach(&backend, &live, &images::of(prompt.attachments)).await;
-            Ok((backend, slot, live, sure))
+            Ok((backend, slot, live, sure, note))
         };
-        let (backend, mut slot, live, sure) = tokio::select! {
+        let (backend, mut slot, live, sure, note) = tokio::select! {
             opened = opened => opened?,
             () = cancel.cancelled() => return Err(AgentError::Cancelled),
         };
@@ -160,6 +196,7 @@ impl Agent for Hermes {
         };
         // The end of the time that an interrupted turn has.
         let mut deadline = None;
+        let mut tools = Tools::default();
         let outcome = loop {
             let timed_out = async {
                 match deadline {
@@ -184,8 +221,16 @@ impl Agent for Hermes {
             if !ours {
                 continue;
             }
-            if let Some(outcome) =
-                receive(&backend, &live, sink, cancel, &event, &mut events).await?
+            if let Some(outcome) = receive(
+                &backend,
+                &live,
+                sink,
+                cancel,
+                &event,
+                &mut events,
+                &mut tools,
+            )
+            .await?
             {
                 break outcome;
             }
@@ -195,14 +240,16 @@ impl Agent for Hermes {
             _ if deadline.is_some() => Err(AgentError::Cancelled),
             outcome => outcome,
         };
-        match &outcome {
-            Ok(reply) => {
-                let said = sure.then(|| reply.text.trim().to_owned());
-                slot.open = Some(Open { live, said });
-                self.backend.worked().await;
-            }
-            Err(_) => slot.open = Some(Open { live, said: None }),
+        let outcome = outcome.map(|reply| Reply { note, ..reply });
+        let said = match &outcome {
+            Ok(reply) => sure.then(|| reply.text.trim().to_owned()),
+            Err(_) => None,
+        };
+        if outcome.is_ok() {
+            self.backend.worked().await;
         }
+        let cwd = slot.open.take().and_then(|open| open.cwd);
+        slot.open = Some(Open { live, said, cwd });
         slot.touch();
         drop(slot);
         backend.close_unused(self.idle);
@@ -241,6 +288,7 @@ async fn receive(
     cancel: &CancellationToken,
     event: &HermesEvent,
     events: &mut Listening,
+    tools: &mut Tools,
 ) -> Result<Option<Result<Reply, AgentError>>, AgentError> {
     let payload = &event.payload;
     let text = |name: &str| payload[name].as_str().unwrap_or_default();
@@ -290,7 +338,10 @@ async fn receive(
             let answer = json!({"session_id": live, "request_id": payload["request_id"], name: ""});
             backend.call(method, answer).await?;
         }
-        _ => sink.alive(),
+        kind => match tools.receive(kind, payload) {
+            Some(report) => sink.tool(report),
+            None => sink.alive(),
+        },
     }
     Ok(None)
 }

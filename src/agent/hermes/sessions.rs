@@ -19,6 +19,8 @@ pub(super) struct Open {
     /// The last reply. If the transcript does not end with it, another program has written since. `None` if the
     /// backend's memory may differ from the transcript.
     pub(super) said: Option<String>,
+    /// The directory that the backend works in, if it is known.
+    pub(super) cwd: Option<String>,
 }
 
 /// One session. A turn locks it for as long as it runs. Closing the session locks it too.
@@ -126,6 +128,7 @@ mod tests {
         slot.open = Some(Open {
             live: format!("live-{id}"),
             said: None,
+            cwd: None,
         });
         slot.touch();
     }

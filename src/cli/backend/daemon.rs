@@ -110,6 +110,7 @@ impl Backend for DaemonBackend {
             terminal_since: terminal.since,
             after_turn: wish.after_turn,
             force: wish.force,
+            replace: wish.replace,
         };
         Ok(self.client.call(Call::HandoffRequest(call)).await?)
     }

@@ -1,11 +1,13 @@
 //! Performs the slash commands of a terminal.
 
+use super::editor::InputEvent;
 use super::{Chat, Next, Sent};
 use crate::cli::handoff::{self, WaitLimits};
-use crate::cli::{CliError, sessions, terminal};
+use crate::cli::{CliError, sessions};
+use crate::domain::TERMINAL_SOURCES;
 use crate::domain::slash_command::{self, Command, Place};
 use crate::protocol::{
-    Call, ChatOpen, ChatView, HandoffRequest, HandoffView, ResumedView, SessionRename,
+    Call, ChatView, HandoffRequest, HandoffView, ResumedView, SessionName, SessionRename,
     SessionResume, SessionView,
 };
 
@@ -23,7 +25,7 @@ impl Chat<'_> {
             Command::Stop => self.out.line("There is nothing to stop.")?,
             Command::Handoff => return self.hand_off(rest).await,
             Command::Sessions => {
-                sessions::list(self.backend, self.out, None, false, LISTED).await?;
+                sessions::list(self.backend.as_ref(), self.out, None, false, LISTED).await?;
             }
             Command::Title => self.title(rest).await?,
             Command::New => self.open(None).await?,
@@ -45,15 +47,25 @@ impl Chat<'_> {
             note: Some(note.trim().to_owned()).filter(|note| !note.is_empty()),
             ..HandoffRequest::default()
         };
-        let asked: HandoffView = self.client.call(Call::HandoffRequest(wish)).await?;
+        let backend = self.backend.clone();
+        let client = backend.daemon()?;
+        let call = Call::HandoffRequest(wish.clone());
+        let asked: HandoffView = match client.call(call).await.map_err(CliError::from) {
+            Err(CliError::Refused { kind, message, .. })
+                if kind == handoff::CHAT_TAKEN && self.input.is_interactive() =>
+            {
+                let question = handoff::replace_question(&message);
+                if !self.agrees(&question).await? {
+                    return Err(handoff::not_replaced());
+                }
+                let replace = true;
+                let wish = HandoffRequest { replace, ..wish };
+                client.call(Call::HandoffRequest(wish)).await?
+            }
+            asked => asked?,
+        };
         let id = asked.id;
-        let followed = handoff::follow(
-            self.client,
-            self.config,
-            self.out,
-            asked,
-            WaitLimits::default(),
-        );
+        let followed = handoff::follow(client, self.config, self.out, asked, WaitLimits::default());
         tokio::select! {
             outcome = followed => outcome.map(|()| Next::Leave),
             sent = self.signals.next() => match sent {
@@ -65,6 +77,30 @@ impl Chat<'_> {
                 }
                 Sent::End(ended) => self.end_by(ended).await,
             },
+        }
+    }
+
+    /// Asks a question whose default is no.
+    async fn agrees(&mut self, question: &str) -> Result<bool, CliError> {
+        loop {
+            tokio::select! {
+                event = self.input.typed_during_turn(true) => match event {
+                    InputEvent::Answering => self.out.ask(&format!("{question} [y/N] "))?,
+                    InputEvent::TypedAhead(line) => self.queued.push_back(line),
+                    InputEvent::Line(line) => {
+                        let line = line.trim().to_lowercase();
+                        return Ok(matches!(line.as_str(), "y" | "yes"));
+                    }
+                    InputEvent::Interrupt | InputEvent::End => return Ok(false),
+                },
+                sent = self.signals.next() => match sent {
+                    Sent::Interrupt => {
+                        self.out.line("")?;
+                        return Ok(false);
+                    }
+                    Sent::End(ended) => return Err(CliError::Reported { code: ended.code() }),
+                },
+            }
         }
     }
 
@@ -81,7 +117,11 @@ impl Chat<'_> {
             session: self.session.id.clone(),
             title: title.to_owned(),
         };
-        let session: SessionView = self.client.call(Call::SessionRename(wish)).await?;
+        let session: SessionView = self
+            .backend
+            .daemon()?
+            .call(Call::SessionRename(wish))
+            .await?;
         self.session = session;
         let name = self.session.title.as_deref().unwrap_or(&self.session.id);
         self.out.line(format!("This is \"{name}\" now."))
@@ -89,8 +129,11 @@ impl Chat<'_> {
 
     async fn resume(&mut self, name: &str) -> Result<(), CliError> {
         let session = if name.is_empty() {
-            let wish = SessionResume { session: None };
-            let resumed: ResumedView = self.client.call(Call::SessionResume(wish)).await?;
+            let wish = SessionResume {
+                session: self.away().await?,
+            };
+            let call = Call::SessionResume(wish);
+            let resumed: ResumedView = self.backend.daemon()?.call(call).await?;
             if let Some(platform) = &resumed.came_from {
                 self.out.line(format!("Brought back from {platform}."))?;
             }
@@ -101,14 +144,28 @@ impl Chat<'_> {
         self.open(Some(session)).await
     }
 
+    /// The session of this terminal, if it is in a chat now.
+    async fn away(&self) -> Result<Option<String>, CliError> {
+        let name = SessionName {
+            session: self.session.id.clone(),
+        };
+        let shown = self.backend.daemon()?.call(Call::SessionShow(name)).await;
+        match shown.map_err(CliError::from) {
+            Ok::<SessionView, _>(session) => {
+                let is_away = !TERMINAL_SOURCES.contains(&session.source.as_str());
+                Ok(is_away.then_some(session.id))
+            }
+            // A session without a message has no row.
+            Err(CliError::Refused { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Continues with another session. The present one ends.
     async fn open(&mut self, session: Option<String>) -> Result<(), CliError> {
-        let wish = ChatOpen {
-            session,
-            tty: terminal::tty(),
-            ..ChatOpen::default()
-        };
-        let opened: ChatView = self.client.call(Call::ChatOpen(wish)).await?;
+        let wish = super::opening(session)?;
+        self.wish = wish.clone();
+        let opened: ChatView = self.backend.daemon()?.call(Call::ChatOpen(wish)).await?;
         self.session = opened.session.clone();
         self.spoken = opened.resumed;
         self.welcome(&opened).await

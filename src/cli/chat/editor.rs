@@ -9,17 +9,13 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
-use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
-use rustyline::hint::Hinter;
 use rustyline::history::FileHistory;
-use rustyline::validate::Validator;
-use rustyline::{Cmd, Config, Context, EventHandler, Helper, KeyCode, KeyEvent, Modifiers};
+use rustyline::{Cmd, Config, EventHandler, KeyCode, KeyEvent, Modifiers};
 use tokio::sync::mpsc;
 
+use super::completing::{Completing, Offers, PromptMark};
 use crate::cli::output;
-use crate::domain::slash_command::{self, Place};
 
 const PROMPT: &str = "> ";
 /// The number of lines in the history.
@@ -37,6 +33,8 @@ pub(super) enum InputEvent {
     Line(String),
     /// A line that was typed without an echo during a turn.
     TypedAhead(String),
+    /// From now on a line answers the open question.
+    Answering,
     /// Ctrl-C at the prompt.
     Interrupt,
     /// Ctrl-D, or the terminal was closed.
@@ -50,17 +48,21 @@ enum EditorCommand {
     /// Show the prompt and edit a line.
     Edit,
     /// Listen until the flag is false.
-    Listen(Arc<AtomicBool>),
+    Listen(Arc<AtomicBool>, Listener),
 }
 
-/// The words that Tab offers.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Offers {
-    /// Platforms that a handoff can go to.
-    pub(super) platforms: Vec<String>,
-    /// Titles and ids of sessions.
-    pub(super) sessions: Vec<String>,
+/// What a listener does with lines.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Listener {
+    /// They are typed ahead, without an echo in the middle of the reply.
+    Ahead,
+    /// They answer a question, which has its prompt on the screen. The terminal edits and echoes them, so that Ctrl-C
+    /// is a signal as in the rest of the turn.
+    Answer,
 }
+
+/// Prints above the prompt, and draws the prompt again with all that is typed there.
+type Printer = Box<dyn rustyline::ExternalPrinter + Send>;
 
 pub(super) struct Editor {
     commands: std::sync::mpsc::Sender<EditorCommand>,
@@ -68,12 +70,16 @@ pub(super) struct Editor {
     offers: Arc<Mutex<Offers>>,
     /// The mode of the terminal at the start. It is restored at the end.
     original: Option<Termios>,
-    listening: Option<Arc<AtomicBool>>,
+    listening: Option<(Arc<AtomicBool>, Listener)>,
+    /// The listener is one for answers, and has begun.
+    answering: bool,
     /// The listeners that have not reported their end. Their lines come before any edited line.
     listeners: usize,
     /// Whether a line is requested.
     editing: bool,
     prompt: Arc<Mutex<Prompt>>,
+    mark: Arc<Mutex<PromptMark>>,
+    printer: Arc<Mutex<Option<Printer>>>,
 }
 
 /// Who uses the terminal.
@@ -91,20 +97,26 @@ impl Editor {
         let (commands, receiver) = std::sync::mpsc::channel();
         let (sender, events) = mpsc::channel(64);
         let offers: Arc<Mutex<Offers>> = Arc::default();
-        let completer = Completing(offers.clone());
+        let mark: Arc<Mutex<PromptMark>> = Arc::default();
+        let completer = Completing(offers.clone(), mark.clone());
+        let printer: Arc<Mutex<Option<Printer>>> = Arc::default();
+        let printing = printer.clone();
         let prompt = Arc::new(Mutex::new(Prompt::Idle));
         let shared = prompt.clone();
         let original = tcgetattr(std::io::stdin()).ok();
-        std::thread::spawn(move || run_thread(completer, &receiver, &sender, &shared));
+        std::thread::spawn(move || run_thread(completer, &printing, &receiver, &sender, &shared));
         Editor {
             commands,
             events,
             offers,
             original,
             listening: None,
+            answering: false,
             listeners: 0,
             editing: false,
             prompt,
+            mark,
+            printer,
         }
     }
 
@@ -116,8 +128,9 @@ impl Editor {
     pub(super) async fn line(&mut self) -> InputEvent {
         self.stop_listening();
         while self.listeners > 0 {
-            if let Some(event) = self.next_event().await {
-                return event;
+            match self.next_event().await {
+                None | Some(InputEvent::Answering) => {}
+                Some(event) => return event,
             }
         }
         if !self.editing {
@@ -130,19 +143,51 @@ impl Editor {
         event
     }
 
+    /// Whether the prompt is on the screen, or about to be.
+    pub(super) fn is_editing(&self) -> bool {
+        self.editing
+    }
+
+    /// Prints lines above the prompt. Returns false if there is no prompt.
+    pub(super) fn print_above(&self, lines: &str) -> bool {
+        let mut printer = locked(&self.printer);
+        match printer.as_mut().filter(|_| self.editing) {
+            Some(printer) => printer.print(lines.to_owned()).is_ok(),
+            None => false,
+        }
+    }
+
+    /// Changes the prompt. It appears when the prompt is drawn again.
+    pub(super) fn mark(&self, mark: PromptMark) {
+        *locked(&self.mark) = mark;
+    }
+
     /// The next line that is typed during a turn.
-    pub(super) async fn typed(&mut self) -> InputEvent {
-        if self.listening.is_none() {
+    pub(super) async fn typed(&mut self, listener: Listener) -> InputEvent {
+        if self.listening.as_ref().map(|(_, kind)| *kind) != Some(listener) {
+            self.stop_listening();
             let listening = Arc::new(AtomicBool::new(true));
-            let _ = self.commands.send(EditorCommand::Listen(listening.clone()));
-            self.listening = Some(listening);
+            let command = EditorCommand::Listen(listening.clone(), listener);
+            let _ = self.commands.send(command);
+            self.listening = Some((listening, listener));
             self.listeners += 1;
         }
         loop {
-            if let Some(event) = self.next_event().await {
-                return event;
+            match self.next_event().await {
+                Some(InputEvent::Answering) if listener == Listener::Answer => {
+                    self.answering = true;
+                    return InputEvent::Answering;
+                }
+                None | Some(InputEvent::Answering) => {}
+                Some(event) => return event,
             }
         }
+    }
+
+    /// Whether the next line answers the open question. Its prompt may be shown then, and not before: what is typed
+    /// before is typed ahead.
+    pub(super) fn is_answering(&self) -> bool {
+        self.answering
     }
 
     async fn next_event(&mut self) -> Message {
@@ -154,7 +199,8 @@ impl Editor {
     }
 
     fn stop_listening(&mut self) {
-        if let Some(listening) = self.listening.take() {
+        self.answering = false;
+        if let Some((listening, _)) = self.listening.take() {
             listening.store(false, Ordering::Relaxed);
         }
     }
@@ -191,7 +237,7 @@ fn is_raw() -> bool {
     })
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -199,6 +245,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 fn run_thread(
     completer: Completing,
+    printer: &Mutex<Option<Printer>>,
     receiver: &std::sync::mpsc::Receiver<EditorCommand>,
     sender: &mpsc::Sender<Message>,
     prompt: &Mutex<Prompt>,
@@ -208,18 +255,23 @@ fn run_thread(
         let _ = sender.blocking_send(Some(InputEvent::End));
         return;
     };
+    let above = editor.create_external_printer();
+    *locked(printer) = above.ok().map(|above| Box::new(above) as Printer);
+    // What a listener has read of a line that is not at its end.
+    let mut begun = String::new();
     while let Ok(command) = receiver.recv() {
         let sent = match command {
             EditorCommand::Edit => {
                 if !transition(prompt, Prompt::Idle, Prompt::Shown) {
                     return;
                 }
-                let event = edit(&mut editor, history.as_ref());
+                let event = edit(&mut editor, &std::mem::take(&mut begun), history.as_ref());
                 transition(prompt, Prompt::Shown, Prompt::Idle);
                 sender.blocking_send(Some(event))
             }
-            EditorCommand::Listen(flag) => {
-                listen(&flag, sender, prompt).and_then(|()| sender.blocking_send(None))
+            EditorCommand::Listen(flag, listener) => {
+                listen(&flag, listener, &mut begun, sender, prompt)
+                    .and_then(|()| sender.blocking_send(None))
             }
         };
         if sent.is_err() {
@@ -260,9 +312,9 @@ fn editor(completer: Completing, history: Option<&PathBuf>) -> rustyline::Result
     Ok(editor)
 }
 
-fn edit(editor: &mut LineEditor, history: Option<&PathBuf>) -> InputEvent {
+fn edit(editor: &mut LineEditor, begun: &str, history: Option<&PathBuf>) -> InputEvent {
     loop {
-        match editor.readline(PROMPT) {
+        match editor.readline_with_initial(PROMPT, (begun, "")) {
             Ok(line) => {
                 let kept = editor.add_history_entry(line.as_str());
                 if let (Ok(true), Some(file)) = (kept, history) {
@@ -278,10 +330,12 @@ fn edit(editor: &mut LineEditor, history: Option<&PathBuf>) -> InputEvent {
     }
 }
 
-/// Reads whole lines without an echo in the middle of the reply. An unfinished line stays in the terminal and appears
-/// in the next prompt.
+/// Reads whole lines. An unfinished line stays in the terminal and appears in the next prompt. So does one that was
+/// begun before the terminal reads lines: then it is in `begun`.
 fn listen(
     flag: &AtomicBool,
+    listener: Listener,
+    begun: &mut String,
     sender: &mpsc::Sender<Message>,
     prompt: &Mutex<Prompt>,
 ) -> Result<(), mpsc::error::SendError<Message>> {
@@ -289,7 +343,9 @@ fn listen(
     let echoing = tcgetattr(&stdin).ok();
     if let Some(echoing) = &echoing {
         let mut quiet = echoing.clone();
-        quiet.local_flags.remove(LocalFlags::ECHO);
+        if listener == Listener::Ahead {
+            quiet.local_flags.remove(LocalFlags::ECHO);
+        }
         // `Editor::drop` restores the mode under the same lock, so that we cannot change it afterwards.
         let prompt = locked(prompt);
         if *prompt == Prompt::Closed {
@@ -297,11 +353,21 @@ fn listen(
         }
         let _ = tcsetattr(&stdin, SetArg::TCSADRAIN, &quiet);
     }
-    let mut sent = Ok(());
-    let mut bytes = Vec::new();
-    while flag.load(Ordering::Relaxed) && sent.is_ok() {
+    let mut sent = match listener {
+        Listener::Ahead => Ok(()),
+        Listener::Answer => sender.blocking_send(Some(InputEvent::Answering)),
+    };
+    let mut bytes = std::mem::take(begun).into_bytes();
+    while sent.is_ok() {
+        // Lines that were typed before the end of the listener are its own: they do not answer a later question.
+        let is_over = !flag.load(Ordering::Relaxed);
+        let patience = if is_over { 0 } else { LISTEN_POLL };
         let mut ready = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
-        if !matches!(poll(&mut ready, PollTimeout::from(LISTEN_POLL)), Ok(1..)) {
+        let is_ready = matches!(poll(&mut ready, PollTimeout::from(patience)), Ok(1..));
+        if !is_ready && is_over {
+            break;
+        }
+        if !is_ready {
             continue;
         }
         let mut chunk = [0; 4096];
@@ -312,12 +378,18 @@ fn listen(
             }
             Ok(n) => bytes.extend_from_slice(&chunk[..n]),
         }
-        while let Some(at) = bytes.iter().position(|b| *b == b'\n') {
+        // The line editor's mode does not convert the Enter key, so its byte may still be there.
+        while let Some(at) = bytes.iter().position(|b| matches!(b, b'\n' | b'\r')) {
             let line: Vec<u8> = bytes.drain(..=at).collect();
             let line = String::from_utf8_lossy(&line).trim_end().to_owned();
-            sent = sender.blocking_send(Some(InputEvent::TypedAhead(line)));
+            let event = match listener {
+                Listener::Ahead => InputEvent::TypedAhead(line),
+                Listener::Answer => InputEvent::Line(line),
+            };
+            sent = sender.blocking_send(Some(event));
         }
     }
+    *begun = String::from_utf8_lossy(&bytes).into_owned();
     if let Some(echoing) = &echoing {
         let _ = tcsetattr(&stdin, SetArg::TCSADRAIN, echoing);
     }
@@ -338,60 +410,4 @@ fn history_file() -> Option<PathBuf> {
         .mode(0o700)
         .create(&directory);
     created.ok().map(|()| directory.join("chat_history"))
-}
-
-/// Completes commands, the platforms of `/handoff` and the sessions of `/resume`.
-struct Completing(Arc<Mutex<Offers>>);
-
-impl Completer for Completing {
-    type Candidate = String;
-
-    fn complete(
-        &self,
-        line: &str,
-        at: usize,
-        _: &Context<'_>,
-    ) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(complete(&line[..at], &locked(&self.0)))
-    }
-}
-
-impl Hinter for Completing {
-    type Hint = String;
-}
-impl Highlighter for Completing {}
-impl Validator for Completing {}
-impl Helper for Completing {}
-
-/// The start of the word to complete, and its candidates.
-fn complete(typed: &str, offers: &Offers) -> (usize, Vec<String>) {
-    let (start, words) = match typed.split_once(' ') {
-        None => (0, slash_command::words(Place::Terminal)),
-        Some(("/handoff", _)) => (9, offers.platforms.clone()),
-        Some(("/resume", _)) => (8, offers.sessions.clone()),
-        Some(_) => return (0, Vec::new()),
-    };
-    let begun = &typed[start..];
-    let fits = |word: &String| word.starts_with(begun) && typed.starts_with('/');
-    (start, words.into_iter().filter(fits).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tab_completes_commands_platforms_and_sessions() {
-        let offers = Offers {
-            platforms: vec!["local".into(), "telegram".into()],
-            sessions: vec!["Fix the parser".into()],
-        };
-        let all = |typed| complete(typed, &offers);
-        assert_eq!(all("/ha"), (0, vec!["/handoff ".to_owned()]));
-        assert_eq!(all("/handoff t"), (9, vec!["telegram".to_owned()]));
-        assert_eq!(all("/handoff ").1.len(), 2);
-        assert_eq!(all("/resume Fix t"), (8, vec!["Fix the parser".to_owned()]));
-        assert_eq!(all("hello /ha").1, Vec::<String>::new());
-        assert_eq!(all("").1, Vec::<String>::new());
-    }
 }

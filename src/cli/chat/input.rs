@@ -4,7 +4,8 @@ use std::io::IsTerminal;
 
 use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 
-use super::editor::{Editor, InputEvent, Offers};
+use super::completing::{Offers, PromptMark};
+use super::editor::{Editor, InputEvent, Listener};
 use crate::cli::output::Output;
 use crate::client::Client;
 use crate::protocol::{Call, Nothing, PlatformView, SessionList, SessionView};
@@ -77,9 +78,40 @@ impl Input {
     /// not read during a turn, unless the agent has asked.
     pub(super) async fn typed_during_turn(&mut self, asked: bool) -> InputEvent {
         match self {
-            _ if asked => self.line().await,
-            Input::Person(editor) => editor.typed().await,
+            Input::Person(editor) if asked => editor.typed(Listener::Answer).await,
+            Input::Pipe(_) if asked => self.line().await,
+            Input::Person(editor) => editor.typed(Listener::Ahead).await,
             Input::Pipe(_) => std::future::pending().await,
+        }
+    }
+
+    /// The next line that a person types while no daemon answers. The prompt stays if it is there. A pipe is not read.
+    pub(super) async fn typed_meanwhile(&mut self) -> InputEvent {
+        match self {
+            Input::Person(editor) if editor.is_editing() => editor.line().await,
+            Input::Person(editor) => editor.typed(Listener::Ahead).await,
+            Input::Pipe(_) => std::future::pending().await,
+        }
+    }
+
+    /// Whether the prompt is on the screen.
+    pub(super) fn is_prompting(&self) -> bool {
+        matches!(self, Input::Person(editor) if editor.is_editing())
+    }
+
+    /// Whether the next line answers the open question.
+    pub(super) fn is_answering(&self) -> bool {
+        matches!(self, Input::Person(editor) if editor.is_answering())
+    }
+
+    /// Prints lines above the prompt. Returns false if there is no prompt.
+    pub(super) fn print_above(&self, lines: &str) -> bool {
+        matches!(self, Input::Person(editor) if editor.print_above(lines))
+    }
+
+    pub(super) fn mark(&self, mark: PromptMark) {
+        if let Input::Person(editor) = self {
+            editor.mark(mark);
         }
     }
 }

@@ -4,29 +4,37 @@
 //! is the keyboard and the screen.
 
 mod commands;
+mod completing;
 mod editor;
 mod input;
 mod question;
+mod reconnect;
+mod screen;
+mod signals;
 mod turn;
 
 use std::collections::VecDeque;
-
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::rc::Rc;
 
 use super::backend::{Backend, Target};
 use super::markdown::Markdown;
 use super::output::{self, BOLD, FAINT, Output};
+use super::visible::visible;
 use super::{CliError, sessions, terminal};
-use crate::client::{Client, News};
+use crate::client::News;
 use crate::config::Config;
 use crate::domain::slash_command::{self, ParsedInput, Place};
 use crate::protocol::{
     Call, ChatOpen, ChatTurnView, ChatView, EventKind, EventsSubscribe, MessageView, Nothing,
     SessionView, TranscriptWish,
 };
+use crate::visible_text::visible_line;
+use completing::PromptMark;
 use editor::InputEvent;
 use input::Input;
 pub(super) use input::is_terminal;
+use question::OpenQuestion;
+use signals::{Ended, Sent, Signals};
 
 /// The number of messages that are shown of a resumed session.
 const RECALLED: usize = 10;
@@ -45,33 +53,58 @@ pub struct ChatArgs {
     /// The agent that answers in this session from now on: see `hermesctl agents`.
     #[arg(long, value_name = "NAME")]
     pub agent: Option<String>,
+    /// Move the session to the current directory. Without this option, it stays in the directory that it has.
+    #[arg(long, requires = "resume")]
+    pub here: bool,
 }
 
 pub(super) async fn run(target: &Target, out: &Output, args: ChatArgs) -> Result<(), CliError> {
     let (config, backend) = target.open().await?;
     let wish = ChatOpen {
-        session: args.resume,
         title: args.title,
         agent: args.agent,
-        tty: terminal::tty(),
+        here: args.here,
+        ..opening(args.resume)?
     };
-    converse(backend.as_ref(), &config, out, wish).await
+    converse(target, backend, &config, out, wish).await
+}
+
+/// The request to open a session in this terminal.
+pub(super) fn opening(session: Option<String>) -> Result<ChatOpen, CliError> {
+    let here = terminal::directory();
+    // A session that exists may have a directory.
+    let cwd = match &session {
+        Some(_) => here.ok(),
+        None => Some(here?),
+    };
+    Ok(ChatOpen {
+        session,
+        tty: terminal::tty(),
+        cwd,
+        ..ChatOpen::default()
+    })
 }
 
 /// Opens a session and talks in it.
 pub(super) async fn converse(
-    backend: &dyn Backend,
+    target: &Target,
+    backend: Box<dyn Backend>,
     config: &Config,
     out: &Output,
     wish: ChatOpen,
 ) -> Result<(), CliError> {
-    let client = backend.daemon()?;
-    let opened: ChatView = client.call(Call::ChatOpen(wish)).await?;
+    let call = Call::ChatOpen(wish.clone());
+    let opened: ChatView = backend.daemon()?.call(call).await?;
     let mut chat = Chat {
-        backend,
-        client,
+        target,
+        backend: backend.into(),
         config,
         out,
+        wish: ChatOpen {
+            title: None,
+            here: false,
+            ..wish
+        },
         session: opened.session.clone(),
         spoken: opened.resumed,
         input: Input::open(out),
@@ -89,10 +122,13 @@ pub(super) async fn converse(
 }
 
 struct Chat<'a> {
-    backend: &'a dyn Backend,
-    client: &'a Client,
+    target: &'a Target,
+    /// Replaced when the daemon comes back.
+    backend: Rc<dyn Backend>,
     config: &'a Config,
     out: &'a Output,
+    /// The request that opened the first session.
+    wish: ChatOpen,
     session: SessionView,
     /// Whether the session has messages, so that it can be resumed.
     spoken: bool,
@@ -103,7 +139,7 @@ struct Chat<'a> {
     /// Ctrl-Cs in a row.
     interrupts: usize,
     /// The open questions of the agent.
-    asked: Vec<String>,
+    asked: Vec<OpenQuestion>,
     /// The exit code of the last error, if the input is not a terminal.
     failed: Option<u8>,
 }
@@ -135,7 +171,9 @@ impl Chat<'_> {
 
     /// Waits for the next line, a signal, or an event.
     async fn wait(&mut self) -> Result<Next, CliError> {
-        self.input.offer(self.client).await;
+        let backend = self.backend.clone();
+        let client = backend.daemon()?;
+        self.input.offer(client).await;
         loop {
             tokio::select! {
                 event = self.input.line() => return match event {
@@ -151,6 +189,7 @@ impl Chat<'_> {
                         self.queued.push_back(line);
                         Ok(Next::Continue)
                     }
+                    InputEvent::Answering => Ok(Next::Continue),
                     InputEvent::Interrupt => self.interrupted_at_prompt(),
                     InputEvent::End => Ok(Next::Leave),
                 },
@@ -158,8 +197,8 @@ impl Chat<'_> {
                     Sent::Interrupt => self.interrupted_at_prompt(),
                     Sent::End(ended) => self.end_by(ended).await,
                 },
-                news = self.client.news() => match news {
-                    None => return Err(self.lost()),
+                news = client.news() => match news {
+                    None => return self.reconnect().await,
                     Some(news) => self.show_event(&news)?,
                 },
             }
@@ -191,8 +230,14 @@ impl Chat<'_> {
             }
             ParsedInput::Command(command, rest) => {
                 let rest = rest.to_owned();
-                let next = self.perform(command, &rest).await;
-                self.continue_after(next)
+                match self.perform(command, &rest).await {
+                    Err(CliError::NoDaemon { .. }) => {
+                        let next = self.reconnect().await?;
+                        self.queued.push_front(line);
+                        Ok(next)
+                    }
+                    next => self.continue_after(next),
+                }
             }
         }
     }
@@ -227,9 +272,10 @@ impl Chat<'_> {
     /// Leaves after the daemon has finalised the session.
     async fn leave(&mut self) -> Result<(), CliError> {
         let id = self.session.id.clone();
-        let _: serde_json::Value = self.client.call(Call::ChatLeave(Nothing {})).await?;
-        let kept: Result<SessionView, _> = self
-            .client
+        let backend = self.backend.clone();
+        let client = backend.daemon()?;
+        let _: serde_json::Value = client.call(Call::ChatLeave(Nothing {})).await?;
+        let kept: Result<SessionView, _> = client
             .call(Call::SessionShow(crate::protocol::SessionName {
                 session: id,
             }))
@@ -257,7 +303,8 @@ impl Chat<'_> {
     /// Leaves because of a signal. The daemon stores the part of the reply that it has.
     async fn end_by(&mut self, signal: Ended) -> Result<Next, CliError> {
         let leave = self
-            .client
+            .backend
+            .daemon()?
             .call::<serde_json::Value>(Call::ChatLeave(Nothing {}));
         let _ = tokio::time::timeout(std::time::Duration::from_secs(5), leave).await;
         Err(CliError::Reported {
@@ -287,7 +334,20 @@ impl Chat<'_> {
         let width = self.input.is_interactive().then(|| self.out.width());
         if let Some(text) = question::update(&event.event, &mut self.asked, width) {
             self.out.value(&event.event)?;
-            return self.out.line(self.out.styled(BOLD, &format!("\n{text}")));
+            self.input.mark(match self.asked.is_empty() {
+                true => PromptMark::Usual,
+                false => PromptMark::Asked,
+            });
+            let expected = self.asked.first().map(|asked| asked.prompt.trim_end());
+            let expected = expected.map(|prompt| format!("\n{prompt}"));
+            let text = format!("{text}{}", expected.unwrap_or_default());
+            return self.tell(&self.out.styled(BOLD, &text));
+        }
+        if let EventKind::SessionReplaced { platform, by, .. } = &event.event {
+            let text = format!(
+                "Session {by} has taken the place of this one on {platform}. /resume brings this one back."
+            );
+            return self.tell(&self.out.styled(BOLD, &text));
         }
         let moved_to = match &event.event {
             EventKind::SessionMoved { to, .. } if to != crate::domain::TERMINAL => to,
@@ -297,8 +357,16 @@ impl Chat<'_> {
             _ => return Ok(()),
         };
         let text =
-            format!("\nThis session is on {moved_to} now. /resume brings it back, /quit leaves.");
-        self.out.line(self.out.styled(BOLD, &text))
+            format!("This session is on {moved_to} now. /resume brings it back, /quit leaves.");
+        self.tell(&self.out.styled(BOLD, &text))
+    }
+
+    /// Prints lines between turns. If the prompt is on the screen, it is drawn again below them.
+    fn tell(&self, text: &str) -> Result<(), CliError> {
+        match self.input.print_above(&format!("{}\n", visible(text))) {
+            true => Ok(()),
+            false => self.out.line(text),
+        }
     }
 
     /// Subscribes to the events of this session.
@@ -308,7 +376,8 @@ impl Chat<'_> {
             topics: topics.into(),
             session: Some(self.session.id.clone()),
         };
-        let _: serde_json::Value = self.client.call(Call::EventsSubscribe(wish)).await?;
+        let call = Call::EventsSubscribe(wish);
+        let _: serde_json::Value = self.backend.daemon()?.call(call).await?;
         Ok(())
     }
 
@@ -339,7 +408,7 @@ impl Chat<'_> {
                 last: Some(RECALLED),
                 ..TranscriptWish::default()
             };
-            let past = sessions::whole(self.backend, &wish).await?;
+            let past = sessions::whole(self.backend.as_ref(), &wish).await?;
             if past.earlier {
                 let count = opened.session.message_count;
                 self.note(&format!("… {count} messages in all"))?;
@@ -348,11 +417,47 @@ impl Chat<'_> {
                 self.recall(message)?;
             }
         }
-        self.note(&format!("{name}: /help lists the commands, Ctrl-D leaves."))
+        self.show_header(name, opened)?;
+        self.note("/help lists the commands, Ctrl-D leaves.")?;
+        self.show_directory(&opened.session)
+    }
+
+    /// The session, its agent and its directory, in one row.
+    fn show_header(&self, name: &str, opened: &ChatView) -> Result<(), CliError> {
+        let agent = opened.agent.as_deref();
+        let cwd = opened.session.cwd.as_deref();
+        let facts: Vec<String> = agent
+            .map(|agent| format!("agent {agent}"))
+            .into_iter()
+            .chain(cwd.map(|cwd| format!("in {cwd}")))
+            .collect();
+        let (name, facts) = (
+            visible_line(name),
+            visible_line(&facts.join(" ")).into_owned(),
+        );
+        self.out.line(format!(
+            "{}  {}",
+            self.out.styled(BOLD, &name),
+            self.out.styled(FAINT, &facts)
+        ))
+    }
+
+    /// Says where the agent works, if that is not here.
+    fn show_directory(&self, session: &SessionView) -> Result<(), CliError> {
+        match &session.cwd {
+            Some(cwd) if terminal::directory().ok().as_ref() != Some(cwd) => {
+                let text = format!("This session works in {cwd}, not in the current directory.");
+                self.out.line(self.out.styled(FAINT, &text))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Prints an earlier message.
     fn recall(&self, message: &MessageView) -> Result<(), CliError> {
+        if let Some(line) = sessions::handoff_line(message) {
+            return self.out.line(self.out.styled(FAINT, &line));
+        }
         let (who, text) = sessions::in_words(message);
         self.out.line(self.out.styled(BOLD, &who))?;
         let mut rows = Markdown::new(self.out.width(), self.out.has_colour());
@@ -366,54 +471,5 @@ impl Chat<'_> {
         let text = rows.push(text) + &rows.finish();
         text.lines()
             .try_for_each(|row| self.out.line(self.out.styled(FAINT, row)))
-    }
-}
-
-/// The signals that a terminal sends.
-struct Signals {
-    interrupt: Signal,
-    hangup: Signal,
-    terminate: Signal,
-}
-
-enum Sent {
-    Interrupt,
-    End(Ended),
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Ended {
-    Hangup,
-    Terminate,
-}
-
-impl Ended {
-    /// The exit code that a shell reports for the signal.
-    fn code(self) -> u8 {
-        match self {
-            Ended::Hangup => 129,
-            Ended::Terminate => 143,
-        }
-    }
-}
-
-impl Signals {
-    fn new() -> Result<Signals, CliError> {
-        let open =
-            |kind| signal(kind).map_err(|e| CliError::Other(format!("cannot handle signals: {e}")));
-        Ok(Signals {
-            interrupt: open(SignalKind::interrupt())?,
-            hangup: open(SignalKind::hangup())?,
-            terminate: open(SignalKind::terminate())?,
-        })
-    }
-
-    async fn next(&mut self) -> Sent {
-        tokio::select! {
-            Some(()) = self.interrupt.recv() => Sent::Interrupt,
-            Some(()) = self.hangup.recv() => Sent::End(Ended::Hangup),
-            Some(()) = self.terminate.recv() => Sent::End(Ended::Terminate),
-            else => std::future::pending().await,
-        }
     }
 }

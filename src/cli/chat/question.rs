@@ -5,24 +5,53 @@ use crate::domain::{Question, QuestionPart, TERMINAL};
 use crate::protocol::EventKind;
 use crate::visible_text::visible_line;
 
+/// A question of the agent that nobody has answered yet.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct OpenQuestion {
+    pub(super) id: String,
+    /// The prompt of its answer, such as `allow? [1-3] `.
+    pub(super) prompt: String,
+}
+
 /// Adds a question to the open ones, or removes one that is closed. Returns the text to show.
 pub(super) fn update(
     event: &EventKind,
-    asked: &mut Vec<String>,
+    asked: &mut Vec<OpenQuestion>,
     width: Option<usize>,
 ) -> Option<String> {
     match event {
-        EventKind::TurnQuestion { question, .. } => {
-            asked.push(question.clone());
+        EventKind::TurnQuestion {
+            question,
+            subject,
+            choices,
+            open,
+            ..
+        } => {
+            asked.push(OpenQuestion {
+                id: question.clone(),
+                prompt: prompt(!subject.is_empty(), choices.len(), *open),
+            });
             in_words(event, width)
         }
         EventKind::TurnQuestionClosed { question, .. } => {
-            let open = asked.iter().position(|open| open == question)?;
+            let open = asked.iter().position(|open| open.id == *question)?;
             asked.remove(open);
             closed_elsewhere(event)
         }
         _ => None,
     }
+}
+
+/// The prompt of an answer.
+fn prompt(is_approval: bool, choices: usize, open: bool) -> String {
+    let word = if is_approval { "allow" } else { "answer" };
+    let choices = match choices {
+        0 => return format!("{word}? "),
+        1 => "1".to_owned(),
+        n => format!("1-{n}"),
+    };
+    let words = if open { " or words" } else { "" };
+    format!("{word}? [{choices}{words}] ")
 }
 
 /// The question, with rows of at most `width` columns. `None` if it is another event.

@@ -1,17 +1,17 @@
-//! Runs one turn: shows the reply as it arrives. Ctrl-C and `/stop` interrupt it.
+//! Runs one turn, and shows it on the screen. Ctrl-C and `/stop` interrupt it.
 
 use std::time::Duration;
 
-use tokio::time::{Instant, interval};
+use tokio::time::interval;
 
 use super::editor::InputEvent;
-use super::{Chat, Next, Sent, question};
+use super::screen::Screen;
+use super::{Chat, Next, Sent};
 use crate::cli::CliError;
-use crate::cli::markdown::Markdown;
-use crate::cli::output::{BOLD, FAINT, Output, to_stderr};
-use crate::client::{ClientError, News};
+use crate::client::ClientError;
+use crate::clock;
 use crate::domain::slash_command::{self, Command, ParsedInput, Place};
-use crate::protocol::{Call, ChatSay, ChatTurnView, EventKind, Nothing};
+use crate::protocol::{Call, ChatSay, ChatTurnView, Nothing, RpcError};
 
 const TICK: Duration = Duration::from_secs(1);
 
@@ -20,20 +20,24 @@ impl Chat<'_> {
         let call = ChatSay {
             text: text.to_owned(),
         };
-        let client = self.client;
+        let backend = self.backend.clone();
+        let client = backend.daemon()?;
+        let sent_at = clock::now();
         let answer = client.call::<ChatTurnView>(Call::ChatSay(call));
         tokio::pin!(answer);
         let mut screen = Screen::new(self.out, self.input.is_interactive());
         let mut ticks = interval(TICK);
         let mut interrupts = 0;
         loop {
+            let asked = self.asked.first().filter(|_| self.input.is_answering());
+            screen.prompt_for(asked)?;
             tokio::select! {
                 biased;
                 news = client.news() => match news {
                     Some(news) => screen.handle(&news, &mut self.asked)?,
                     None => {
                         screen.close()?;
-                        return Err(self.lost());
+                        return self.reconnect_after(text, sent_at).await;
                     }
                 },
                 answered = &mut answer => {
@@ -44,7 +48,16 @@ impl Chat<'_> {
                             self.show_error(&turn)?;
                             Ok(Next::Continue)
                         }
-                        Err(ClientError::Lost) => { screen.close()?; Err(self.lost()) }
+                        Err(ClientError::Lost) => {
+                            screen.close()?;
+                            return self.reconnect_after(text, sent_at).await;
+                        }
+                        Err(ClientError::Refused(refused)) if is_stopping(&refused) => {
+                            screen.close()?;
+                            // The next daemon gets the message.
+                            self.queued.push_front(text.to_owned());
+                            return self.reconnect().await;
+                        }
                         Err(refused) => { screen.close()?; Err(refused.into()) }
                     };
                     // Another Ctrl-C after an interrupted turn leaves.
@@ -58,6 +71,8 @@ impl Chat<'_> {
                     }
                     Sent::Interrupt => {
                         interrupts += 1;
+                        self.asked.clear();
+                        screen.leave_prompt()?;
                         stop(client).await?;
                     }
                     Sent::End(ended) => {
@@ -68,12 +83,19 @@ impl Chat<'_> {
                 },
                 event = self.input.typed_during_turn(!self.asked.is_empty()) => match event {
                     InputEvent::Line(line) if self.is_answer(&line) => {
+                        screen.answered();
                         self.answer_question(line).await?;
                     }
+                    // An answer needs words.
+                    InputEvent::Line(line) if line.trim().is_empty() => screen.answered(),
                     // A line that was typed ahead is older than the question, so it does not answer it.
                     InputEvent::Line(line)
                     | InputEvent::TypedAhead(line) => match slash_command::read(&line, Place::Terminal) {
-                        ParsedInput::Command(Command::Stop, _) => stop(client).await?,
+                        ParsedInput::Command(Command::Stop, _) => {
+                            self.asked.clear();
+                            screen.answered();
+                            stop(client).await?;
+                        }
                         ParsedInput::Command(Command::Quit, _) => {
                             screen.close()?;
                             return Ok(Next::Leave);
@@ -81,6 +103,8 @@ impl Chat<'_> {
                         _ if line.trim().is_empty() => {}
                         _ => self.queued.push_back(line),
                     },
+                    // The prompt follows.
+                    InputEvent::Answering => {}
                     InputEvent::Interrupt => stop(client).await?,
                     InputEvent::End => {
                         let _ = screen.close();
@@ -111,6 +135,7 @@ impl Chat<'_> {
     /// Whether a line answers a question of the agent.
     pub(super) fn is_answer(&self, line: &str) -> bool {
         !self.asked.is_empty()
+            && !line.trim().is_empty()
             && matches!(
                 slash_command::read(line, Place::Terminal),
                 ParsedInput::Words
@@ -120,13 +145,14 @@ impl Chat<'_> {
     /// Sends the answer to an open question.
     pub(super) async fn answer_question(&mut self, line: String) -> Result<(), CliError> {
         let answer = ChatSay { text: line.clone() };
-        let answered = self
-            .client
+        let backend = self.backend.clone();
+        let answered = backend
+            .daemon()?
             .call::<serde_json::Value>(Call::ChatAnswer(answer));
         match answered.await {
             Ok(answered) => {
                 let answered = answered["question"].as_str();
-                self.asked.retain(|open| Some(open.as_str()) != answered);
+                self.asked.retain(|open| Some(open.id.as_str()) != answered);
                 Ok(())
             }
             Err(ClientError::Refused(error)) => {
@@ -140,149 +166,25 @@ impl Chat<'_> {
                 self.out.line(&error.message)?;
                 Ok(())
             }
+            // The turn notices the loss too, and waits for the daemon.
+            Err(ClientError::Lost) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
 async fn stop(client: &crate::client::Client) -> Result<(), CliError> {
-    let _: serde_json::Value = client.call(Call::ChatStop(Nothing {})).await?;
-    Ok(())
+    match client
+        .call::<serde_json::Value>(Call::ChatStop(Nothing {}))
+        .await
+    {
+        // The turn notices the loss too, and waits for the daemon.
+        Ok(_) | Err(ClientError::Lost) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// The output of one turn.
-struct Screen<'a> {
-    out: &'a Output,
-    /// Renders the reply as it arrives for a person. `None` for a pipe, which gets it at the end.
-    markdown: Option<Markdown>,
-    /// The turn whose pieces are shown. Late pieces of an earlier turn may still arrive.
-    turn: Option<u64>,
-    /// The part of the reply that was shown, as Markdown.
-    shown: String,
-    /// Pieces were lost. The missing part is shown at the end.
-    lost: bool,
-    since: Instant,
-    waiting: bool,
-}
-
-impl<'a> Screen<'a> {
-    fn new(out: &'a Output, interactive: bool) -> Screen<'a> {
-        let markdown = interactive.then(|| Markdown::new(out.width(), out.has_colour()));
-        Screen {
-            out,
-            markdown,
-            turn: None,
-            shown: String::new(),
-            lost: false,
-            since: Instant::now(),
-            waiting: false,
-        }
-    }
-
-    /// Shows an event. Adds questions to `asked`, and removes those that are closed.
-    fn handle(&mut self, news: &News, asked: &mut Vec<String>) -> Result<(), CliError> {
-        match news {
-            News::Missed(_) => self.lost = true,
-            News::Event(event) => match &event.event {
-                EventKind::TurnStarted { turn, .. } => self.turn = Some(*turn),
-                EventKind::TurnWaiting { holder, .. } => self.show_waiting(holder)?,
-                EventKind::TurnDelta { turn, text, .. }
-                    if self.turn == Some(*turn) && !self.lost =>
-                {
-                    self.show(text)?;
-                }
-                other => {
-                    let width = self.markdown.is_some().then(|| self.out.width());
-                    if let Some(text) = question::update(other, asked, width) {
-                        self.close()?;
-                        self.out.value(other)?;
-                        self.out.line(self.out.styled(BOLD, &text))?;
-                    }
-                }
-            },
-        }
-        Ok(())
-    }
-
-    /// Prints that the turn waits. This is no part of the reply.
-    fn show_waiting(&mut self, holder: &str) -> Result<(), CliError> {
-        let text = format!(
-            "Another program uses this session ({holder}). The reply comes when it has finished."
-        );
-        if self.markdown.is_some() {
-            self.clear_waiting()?;
-            self.out.line(self.out.styled(FAINT, &text))?;
-        } else if !self.out.is_json() {
-            to_stderr(&text);
-        }
-        Ok(())
-    }
-
-    fn show(&mut self, text: &str) -> Result<(), CliError> {
-        self.shown.push_str(text);
-        let Some(markdown) = &mut self.markdown else {
-            return Ok(());
-        };
-        markdown.resize(self.out.width());
-        let rows = markdown.push(text);
-        if !rows.is_empty() {
-            self.clear_waiting()?;
-        }
-        self.out.raw(&rows)
-    }
-
-    /// Shows the seconds until the reply begins.
-    fn tick(&mut self) -> Result<(), CliError> {
-        let seconds = self.since.elapsed().as_secs();
-        if self.markdown.is_none() || !self.shown.is_empty() || seconds == 0 {
-            return Ok(());
-        }
-        self.waiting = true;
-        let text = format!("… {seconds} s (Ctrl-C stops)");
-        self.out.passing(&self.out.styled(FAINT, &text))
-    }
-
-    fn clear_waiting(&mut self) -> Result<(), CliError> {
-        if std::mem::take(&mut self.waiting) {
-            self.out.erase_passing()?;
-        }
-        Ok(())
-    }
-
-    /// Leaves the cursor at the beginning of a line.
-    fn close(&mut self) -> Result<(), CliError> {
-        self.clear_waiting()?;
-        match &mut self.markdown {
-            Some(markdown) => self.out.raw(&markdown.finish()),
-            None => Ok(()),
-        }
-    }
-
-    fn finish(mut self, turn: &ChatTurnView) -> Result<(), CliError> {
-        self.out.value(turn)?;
-        match turn.reply.strip_prefix(self.shown.as_str()) {
-            Some(rest) => {
-                let rest = rest.to_owned();
-                self.show(&rest)?;
-            }
-            // The final reply differs from the streamed one.
-            None => {
-                self.close()?;
-                self.shown.clear();
-                self.show(&turn.reply)?;
-            }
-        }
-        self.close()?;
-        if self.markdown.is_none() && !turn.reply.is_empty() {
-            self.out.line(&turn.reply)?;
-        }
-        if turn.interrupted {
-            self.out.line(self.out.styled(FAINT, "(interrupted)"))?;
-        }
-        if let Some(note) = &turn.note {
-            self.out
-                .line(self.out.styled(FAINT, &format!("({note})")))?;
-        }
-        Ok(())
-    }
+fn is_stopping(refused: &RpcError) -> bool {
+    let kind = refused.data.as_ref().map(|data| data.kind.as_str());
+    kind == Some("stopping")
 }

@@ -35,7 +35,7 @@ pub(super) async fn yes(out: &Output, question: &str) -> Result<bool, CliError> 
 }
 
 /// Asks a question whose default is no.
-pub(super) async fn no(out: &Output, question: &str) -> Result<bool, CliError> {
+pub(in crate::cli) async fn no(out: &Output, question: &str) -> Result<bool, CliError> {
     let answer = line(out, &format!("{question} [y/N]")).await?;
     Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
 }

@@ -3,7 +3,7 @@
 //! Guides you from a new bot to the first handoff. On a terminal, each step is saved before the next begins, so you can
 //! stop and continue later. Without one, nothing is written before all of it is checked.
 
-mod ask;
+pub(super) mod ask;
 mod file;
 mod home;
 mod listed_home;

@@ -53,6 +53,8 @@ pub(super) async fn open(context: &ControlContext, slot: &TerminalSlot, wish: Ch
             title: wish.title,
             agent: wish.agent,
             tty: wish.tty,
+            cwd: wish.cwd,
+            here: wish.here,
             at: attached.clone(),
         })
         .await?;
@@ -64,6 +66,7 @@ pub(super) async fn open(context: &ControlContext, slot: &TerminalSlot, wish: Ch
         session: views::session(&opened.session),
         resumed: opened.resumed,
         came_from: opened.came_from,
+        agent: context.terminals.agent_name(&opened.terminal),
     })
 }
 

@@ -23,6 +23,7 @@ pub(super) async fn request(context: &ControlContext, wish: HandoffRequest) -> A
         },
         after_turn: wish.after_turn,
         force: wish.force,
+        replace: wish.replace,
     };
     if let Some(session) = &wish.session {
         context.terminals.ensure_row(session).await?;

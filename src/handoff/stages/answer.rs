@@ -13,7 +13,7 @@ use crate::domain::Session;
 use crate::domain::ThreadOutcome;
 use crate::domain::TranscriptWriter;
 use crate::domain::transcript::Transcript;
-use crate::domain::{Handoff, HandoffStage};
+use crate::domain::{Handoff, HandoffStage, handoff_notice};
 use crate::handoff::pipeline::{Context, StageError};
 use crate::handoff::worker::Slot;
 use crate::store::retry_while_busy;
@@ -275,8 +275,9 @@ fn mark(id: i64) -> String {
 fn notice(session: &str, handoff: &Handoff) -> String {
     let (platform, mark) = (&handoff.platform, mark(handoff.id));
     let mut text = format!(
-        "[Handoff] The session \"{session}\" has moved from the terminal to this {platform} chat {mark}, its history is above. \
-         Say briefly that you are here and where things stand."
+        "{} {mark}, its history is above. \
+         Say briefly that you are here and where things stand.",
+        handoff_notice(session, platform)
     );
     let note = handoff.note.as_deref();
     if let Some(note) = note.filter(|note| !note.trim().is_empty()) {

@@ -22,6 +22,7 @@ mod messages;
 mod moved_chats;
 mod people;
 mod rates;
+mod replaced;
 mod replies;
 mod trust;
 mod turns;
