@@ -395,7 +395,11 @@ impl Inner {
             return Ok(Target::Session(live));
         }
         if let Some(left) = self.store.left(key).await? {
-            return Ok(Target::Left(left.went_to));
+            // The chat may have ended between the looks above.
+            return Ok(match self.store.session_of_inbound(inbound.id).await? {
+                Some(at_end) => Target::Session(at_end),
+                None => Target::Left(left.went_to),
+            });
         }
         let bound = self.store.bind_fresh_session(key, &inbound.source).await?;
         if bound.fresh {
