@@ -112,6 +112,8 @@ fn a_channel_without_the_bot_and_a_missing_scope_are_named() {
     let options = ["--home-channel", &fresh.work, "--owner", ADA.id];
     let ran = fresh.script(&["bot", "app"], &options);
     assert!(ran.stdout.contains("channels:history"), "{ran:?}");
+    // Before anything is tried in the channel.
+    assert_eq!(ran.json()["error"]["kind"], "not_ready", "{ran:?}");
     assert_eq!(fresh.written(), "");
 }
 
